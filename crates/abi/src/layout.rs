@@ -1,0 +1,125 @@
+//! Layouts shared in memory between instrumented code and the runtime, and the head of a stream.
+
+use core::mem::offset_of;
+use core::sync::atomic::AtomicU32;
+
+/// What instrumented code of one linked object asks before anything else. Zero is off.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Gate {
+    /// A [`crate::Level`].
+    pub level: u32,
+    pub reserved: u32,
+    /// Envelope of all persistent memory: an address is a candidate if
+    /// `address - pm_base < pm_span`. The runtime then checks exactly.
+    pub pm_base: u64,
+    pub pm_span: u64,
+    /// As `pm_span`, for loads; 0 unless loads are recorded.
+    pub load_span: u64,
+}
+
+/// What one object (translation unit) tells the runtime when it is loaded.
+#[repr(C)]
+pub struct Module {
+    pub abi_version: u32,
+    /// Sites in the program model of this object.
+    pub site_count: u32,
+    /// Identity of the program model in [`crate::MODEL_SECTION`].
+    pub model_id: [u8; 16],
+    /// First site number; written by the runtime when the object registers. Never 0 after that.
+    pub site_base: u32,
+    pub callee_count: u32,
+    pub gate: *mut Gate,
+    /// One byte for each callee that is called by name: not 0 if its calls are recorded.
+    pub watch: *mut u8,
+    /// The names of those callees, each followed by a zero byte.
+    pub callee_names: *const u8,
+    /// Addresses of the model's globals, in its order; null for those without a fixed address.
+    pub globals: *const *const u8,
+    pub global_count: u32,
+    pub reserved: u32,
+}
+
+/// One activation of an instrumented function on the shadow stack.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The call this activation is making or made last; at first the site of the function itself.
+    pub site: u32,
+    /// Interned identity of the callers' sites, 0 until somebody asks. Owned by the runtime.
+    pub context: u32,
+}
+
+/// The part of a thread's state that instrumented code touches. It lies in the first page of the
+/// thread's stream file, so that a killed target leaves exact positions.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Thread {
+    /// Top of the shadow stack: the running activation.
+    pub frame: *mut Frame,
+    /// Next free byte of the flow stream.
+    pub flow_cursor: *mut u8,
+    /// While `flow_cursor <= flow_limit`, [`crate::flow::ROOM_BYTES`] can be written.
+    pub flow_limit: *mut u8,
+    /// Flushes and non-temporal stores of this thread since its last fence.
+    pub pending: u32,
+    /// The last call that left instrumented code, to name who may have written unseen.
+    pub external_site: u32,
+}
+
+/// Offsets that the instrumenter emits.
+pub mod offsets {
+    use super::*;
+
+    pub const GATE_LEVEL: usize = offset_of!(Gate, level);
+    pub const GATE_PM_BASE: usize = offset_of!(Gate, pm_base);
+    pub const GATE_PM_SPAN: usize = offset_of!(Gate, pm_span);
+    pub const GATE_LOAD_SPAN: usize = offset_of!(Gate, load_span);
+    pub const MODULE_SITE_BASE: usize = offset_of!(Module, site_base);
+    pub const THREAD_FRAME: usize = offset_of!(Thread, frame);
+    pub const THREAD_FLOW_CURSOR: usize = offset_of!(Thread, flow_cursor);
+    pub const THREAD_FLOW_LIMIT: usize = offset_of!(Thread, flow_limit);
+    pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
+    pub const THREAD_EXTERNAL_SITE: usize = offset_of!(Thread, external_site);
+    pub const FRAME_SITE: usize = offset_of!(Frame, site);
+}
+
+/// First bytes of every stream file.
+pub const STREAM_MAGIC: [u8; 8] = *b"CRASHPT\n";
+
+/// Bytes before the first record: one page, which holds [`StreamHeader`].
+pub const STREAM_HEADER_BYTES: usize = 4096;
+
+/// What a stream file holds.
+pub const STREAM_PM: u32 = 1;
+pub const STREAM_FLOW: u32 = 2;
+
+/// The first page of a stream file. Positions are live: the reader computes how far the stream
+/// goes from the window and the cursor, whatever ended the writer.
+#[repr(C)]
+#[derive(Debug)]
+pub struct StreamHeader {
+    pub magic: [u8; 8],
+    pub version: u32,
+    /// [`STREAM_PM`] or [`STREAM_FLOW`].
+    pub kind: u32,
+    pub process: u32,
+    /// Number of the thread within the process, from 0; signal handlers have streams of their own.
+    pub thread: u32,
+    pub system_thread: u32,
+    /// Not 0 if recording stopped at the byte limit.
+    pub limit_reached: AtomicU32,
+    /// Where the current window of the file is mapped in the target, and where it starts in the
+    /// file. `end of stream = window_offset + (cursor - window_address)`.
+    pub window_address: u64,
+    pub window_offset: u64,
+    /// Address of the next free byte, in the target. In a flow stream the reader takes it from the
+    /// `thread` part of the PM stream's header instead.
+    pub cursor: u64,
+    /// For the flow stream of the same thread: its window. 0 where there is none.
+    pub flow_window_address: u64,
+    pub flow_window_offset: u64,
+}
+
+/// Offset of [`Thread`] in the first page of a PM stream.
+pub const THREAD_OFFSET: usize = 512;
