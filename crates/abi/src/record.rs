@@ -497,6 +497,7 @@ pub fn encode(out: &mut [u8], memory: &mut Memory, record: &Record<'_>) -> usize
         site,
         payload,
     } = *record;
+    let at = At { order, site };
     match payload {
         Payload::Store {
             kind,
