@@ -1,0 +1,1 @@
+//! House rules as tests: see `tests/`. Nothing here is shipped.
