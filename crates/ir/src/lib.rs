@@ -6,7 +6,15 @@
 //! without LLVM.
 //!
 //! **Architecture invariant:** nothing here knows LLVM, runs a program, or reads a recording.
+//! What [`binary::decode`] returns has been validated: every id in it may be used as an index.
+#![forbid(unsafe_code)]
 
+pub mod binary;
+mod id;
 pub mod model;
+mod nesting;
+mod ops;
+mod validate;
 
 pub use model::*;
+pub use validate::Invalid;

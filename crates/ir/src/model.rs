@@ -45,6 +45,9 @@ ids! {
     InstId
 }
 
+/// How deep aggregates may nest in a [`Constant`], so that a hostile file cannot exhaust the stack.
+pub const MAX_CONSTANT_DEPTH: u32 = 64;
+
 /// Identity of a model: a hash of its encoded form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ModelId(pub [u8; 16]);
@@ -239,8 +242,10 @@ pub enum Constant {
         function: FunctionId,
         block: BlockId,
     },
+    /// Nested at most [`MAX_CONSTANT_DEPTH`] deep; what is deeper is [`Constant::Text`].
     Aggregate {
         ty: TypeId,
+        #[serde(deserialize_with = "crate::nesting::bounded")]
         elements: Vec<Constant>,
     },
     /// Raw bytes of a constant array of integers.
