@@ -1,0 +1,31 @@
+//! `crashpoint-cc` and `crashpoint-c++`: clang 19 with our plugin and our runtime on the line.
+//!
+//! The driver reads the command line only to learn what clang will do with it ([`analysis`]), puts
+//! its own options in front ([`command`]), and becomes clang by `exec`: diagnostics, exit status
+//! and signals are clang's own. Nothing of the user's line is changed, reordered or dropped.
+//!
+//! What stays uninstrumented: runs that generate no code (`-E`, `-M`, `-fsyntax-only`, …), targets
+//! other than x86-64 Linux, and everything while `CRASHPOINT_CC_DISABLE=1`. What is compiled but
+//! not linked to the runtime: `-r`, `-nostdlib` and the like. Hooks are weak, so that such objects
+//! work without it.
+//!
+//! **Architecture invariant:** this crate links no LLVM and never reads or writes a source or
+//! object file; [`analysis`], [`response`] and [`command`] are pure.
+
+pub mod analysis;
+pub mod command;
+pub mod locate;
+pub mod options;
+pub mod response;
+
+/// `1`: behave as plain clang.
+pub const DISABLE: &str = "CRASHPOINT_CC_DISABLE";
+/// The C compiler to run, instead of `clang-19` in `PATH`.
+pub const CLANG: &str = "CRASHPOINT_CLANG";
+/// The C++ compiler to run, instead of `clang++-19` in `PATH`.
+pub const CLANGXX: &str = "CRASHPOINT_CLANGXX";
+/// Where the plugin and the runtime are, instead of beside the driver.
+pub const LIB_DIR: &str = "CRASHPOINT_LIB_DIR";
+/// Set for the compiler that a driver starts: should that turn out to be a wrapper which calls the
+/// driver again, the second call runs plain clang.
+pub const ACTIVE: &str = "CRASHPOINT_CC_ACTIVE";
