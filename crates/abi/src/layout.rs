@@ -87,15 +87,26 @@ pub mod offsets {
 /// First bytes of every stream file.
 pub const STREAM_MAGIC: [u8; 8] = *b"CRASHPT\n";
 
-/// Bytes before the first record: one page, which holds [`StreamHeader`].
-pub const STREAM_HEADER_BYTES: usize = 4096;
+/// Bytes of one of the two windows through which a stream is written.
+///
+/// A writer fills one window, writes its content behind the records that the file already holds,
+/// and goes on in the other window. Writing 64 KiB at a time costs a third of what faulting in
+/// fresh pages of a mapped file does, and the windows are mapped from the file, so that nothing is
+/// lost when the writer is killed.
+pub const WINDOW_BYTES: usize = 64 << 10;
+
+/// Where the windows lie in a stream file: behind the page of [`StreamHeader`].
+pub const WINDOWS_OFFSET: usize = 4096;
+
+/// Bytes before the first record: [`StreamHeader`] and the two windows.
+pub const STREAM_HEADER_BYTES: usize = WINDOWS_OFFSET + 2 * WINDOW_BYTES;
 
 /// What a stream file holds.
 pub const STREAM_PM: u32 = 1;
 pub const STREAM_FLOW: u32 = 2;
 
 /// The first page of a stream file. Positions are live: the reader computes how far the stream
-/// goes from the window and the cursor, whatever ended the writer.
+/// goes with [`position`], whatever ended the writer.
 #[repr(C)]
 #[derive(Debug)]
 pub struct StreamHeader {
@@ -109,8 +120,10 @@ pub struct StreamHeader {
     pub system_thread: u32,
     /// Not 0 if recording stopped at the byte limit.
     pub limit_reached: AtomicU32,
-    /// Where the current window of the file is mapped in the target, and where it starts in the
-    /// file. `end of stream = window_offset + (cursor - window_address)`.
+    /// Where the first window is mapped in the target (the second one lies behind it), and the
+    /// place in the file of what is written to the first window.
+    /// In the first window, `end of stream = window_offset + (cursor - window_address)`; a writer
+    /// that ends in an orderly way ends there, with an empty window.
     pub window_address: u64,
     pub window_offset: u64,
     /// Address of the next free byte, in the target. In a flow stream the reader takes it from the
@@ -119,7 +132,71 @@ pub struct StreamHeader {
     /// For the flow stream of the same thread: its window. 0 where there is none.
     pub flow_window_address: u64,
     pub flow_window_offset: u64,
+    /// The place in the file of what is written to the second window, of both streams.
+    pub second_window_offset: u64,
+    pub flow_second_window_offset: u64,
+}
+
+/// How far a stream goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Records lie in the file from [`STREAM_HEADER_BYTES`] to here.
+    pub file_end: u64,
+    /// The records that follow them are still in a window: its place in the file and their length.
+    /// No record straddles.
+    pub window_start: usize,
+    pub window_length: usize,
+}
+
+/// Interprets the positions of a [`StreamHeader`]. `None`: they contradict each other.
+pub fn position(
+    window_address: u64,
+    window_offset: u64,
+    second_window_offset: u64,
+    cursor: u64,
+) -> Option<Position> {
+    let length = usize::try_from(cursor.checked_sub(window_address)?).ok()?;
+    let (index, file_end) = match length / WINDOW_BYTES {
+        0 => (0, window_offset),
+        1 => (1, second_window_offset),
+        _ => return None,
+    };
+    Some(Position {
+        file_end,
+        window_start: WINDOWS_OFFSET + index * WINDOW_BYTES,
+        window_length: length - index * WINDOW_BYTES,
+    })
 }
 
 /// Offset of [`Thread`] in the first page of a PM stream.
 pub const THREAD_OFFSET: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_in_either_window_tells_where_the_stream_ends() {
+        let at = |cursor| position(0x10_0000, 5000, 6000, cursor);
+        let end = |file_end, window_start, window_length| {
+            Some(Position {
+                file_end,
+                window_start,
+                window_length,
+            })
+        };
+        assert_eq!(at(0x10_0000), end(5000, WINDOWS_OFFSET, 0));
+        assert_eq!(at(0x10_0000 + 7), end(5000, WINDOWS_OFFSET, 7));
+        let second = WINDOWS_OFFSET + WINDOW_BYTES;
+        assert_eq!(at(0x11_0000), end(6000, second, 0));
+        assert_eq!(at(0x11_ffff), end(6000, second, 0xffff));
+        assert_eq!(at(0x12_0000), None);
+        assert_eq!(at(0xf_ffff), None);
+    }
+
+    #[test]
+    fn the_header_and_the_thread_share_a_page_without_overlap() {
+        assert!(size_of::<StreamHeader>() <= THREAD_OFFSET);
+        assert!(THREAD_OFFSET + size_of::<Thread>() <= WINDOWS_OFFSET);
+    }
+}
