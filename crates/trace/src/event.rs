@@ -1,0 +1,126 @@
+//! Events as analyses see them.
+
+use crate::{ContextId, PmAddress, SiteId, ThreadIndex};
+use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, SyncKind};
+
+/// One thing that a thread did.
+///
+/// A record of the target becomes several events with the same order where its range lies in
+/// several mappings that are not neighbours in one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Place in the one order of all events of the recording; grows, not always by one.
+    pub order: u64,
+    pub thread: ThreadIndex,
+    pub site: SiteId,
+    /// The calls that led here; see [`crate::Recording::stack`].
+    pub context: ContextId,
+    pub kind: EventKind<'a>,
+}
+
+/// Where in persistent memory, and under which address the target saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// In the process.
+    pub address: u64,
+    pub pm: PmAddress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind<'a> {
+    Store {
+        kind: StoreKind,
+        place: Place,
+        bytes: &'a [u8],
+    },
+    /// `length` bytes got the value `byte`.
+    Fill {
+        kind: StoreKind,
+        place: Place,
+        length: u64,
+        byte: u8,
+    },
+    Load {
+        place: Place,
+        size: u32,
+    },
+    /// Of the cache line that holds the place.
+    Flush {
+        kind: FlushKind,
+        place: Place,
+    },
+    Fence {
+        kind: FenceKind,
+    },
+    /// Assembly that may have touched memory in ways that are not modelled.
+    Opaque,
+    /// A watched function is about to be called; the site tells which.
+    Call {
+        arguments: Arguments<'a>,
+    },
+    /// A watched call has returned.
+    Return {
+        value: u64,
+    },
+    /// The object is an address, a thread's number in its process, or a system process id,
+    /// depending on the kind.
+    Sync {
+        kind: SyncKind,
+        object: u64,
+    },
+    /// The range is mapped from here on.
+    Map {
+        place: Place,
+        length: u64,
+        shared: bool,
+    },
+    /// The range was mapped until here.
+    Unmap {
+        place: Place,
+        length: u64,
+    },
+    Msync {
+        place: Place,
+        length: u64,
+    },
+}
+
+/// The arguments of a watched call, as 64-bit words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Arguments<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Arguments<'a> {
+    /// From little-endian words; an incomplete last word is left out.
+    pub fn from_bytes(bytes: &'a [u8]) -> Arguments<'a> {
+        let (words, _) = bytes.as_chunks::<8>();
+        Arguments {
+            bytes: words.as_flattened(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes.len() / 8
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub fn get(&self, index: usize) -> Option<u64> {
+        let word = self.bytes.as_chunks().0.get(index)?;
+        Some(u64::from_le_bytes(*word))
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + use<'a> {
+        let words = self.bytes.as_chunks().0.iter();
+        words.map(|word| u64::from_le_bytes(*word))
+    }
+}
+
+impl std::fmt::Debug for Arguments<'_> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_list().entries(self.iter()).finish()
+    }
+}
