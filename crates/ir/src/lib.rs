@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod binary;
+pub mod elf;
 mod id;
 pub mod model;
 mod nesting;
