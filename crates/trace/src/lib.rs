@@ -15,7 +15,7 @@
 //! to the damage, and a [`Problem`] tells where, why, and what to do.
 //!
 //! **Architecture invariant:** this crate never writes to a recording that it reads, except for
-//! [`program::Program::save_models`], and knows nothing of persistence or of rules. The only
+//! [`program::save_models`], and knows nothing of persistence or of rules. The only
 //! unsafe code is the memory mapping in `mapped`.
 #![deny(unsafe_code)]
 
@@ -29,6 +29,7 @@ mod mapped;
 mod meta;
 mod problem;
 mod process;
+pub mod program;
 mod range;
 mod recording;
 mod sites;
