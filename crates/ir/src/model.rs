@@ -469,10 +469,12 @@ pub enum AssemblyEffect {
     Fence {
         name: String,
     },
+    /// `size_bytes` is 0 where only the type of the operand tells.
     Store {
         argument: u32,
         size_bytes: u32,
         locked: bool,
+        nontemporal: bool,
     },
     Load {
         argument: u32,
