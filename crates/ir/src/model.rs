@@ -151,6 +151,9 @@ pub struct Global {
     pub constant: bool,
     pub defined: bool,
     pub location: Option<LocationId>,
+    /// The functions whose addresses its initializer holds (a virtual table, a table of
+    /// operations), in order, each once.
+    pub functions: Vec<FunctionId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,6 +162,8 @@ pub struct Function {
     pub name: String,
     /// The name in the source (for C++ without parameters), where debug information has one.
     pub source_name: Option<String>,
+    /// Not visible to other objects, which may have another function of this name (`static`).
+    pub internal: bool,
     pub location: Option<LocationId>,
     pub result: TypeId,
     pub parameters: Vec<Parameter>,

@@ -32,6 +32,9 @@ impl Module {
             let place = || format!("global {}", global.name);
             check.ty(global.ty.0, place)?;
             check.location(global.location.map(|id| id.0), place)?;
+            for function in &global.functions {
+                check.range(function.0, self.functions.len(), "function", place)?;
+            }
         }
         self.functions
             .iter()
