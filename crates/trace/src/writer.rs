@@ -239,6 +239,11 @@ impl RecordingBuilder {
         ThreadKey(self.threads.len() - 1)
     }
 
+    /// The process of a thread, to add more to it.
+    pub fn process_of(&self, thread: ThreadKey) -> ProcessKey {
+        ProcessKey(self.threads[thread.0].process)
+    }
+
     /// Adds an event with the next order number, which it returns.
     pub fn event(&mut self, thread: ThreadKey, site: u32, payload: Payload<'_>) -> u64 {
         self.event_at(thread, self.last_order + 1, site, payload);
