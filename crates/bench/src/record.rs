@@ -141,5 +141,5 @@ impl Store<'_> {
 fn sizes(out: &Path) -> Result<(u64, u64), Error> {
     let recording = crashpoint_trace::Recording::open(out)?;
     let statistics = recording.statistics();
-    Ok((statistics.bytes, statistics.stores))
+    Ok((statistics.pm_bytes, statistics.stores + statistics.fills))
 }
