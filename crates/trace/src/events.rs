@@ -23,12 +23,15 @@ use std::collections::{BinaryHeap, VecDeque};
 /// Position in one stream.
 #[derive(Debug)]
 struct Cursor<'a> {
-    /// Bytes of the file up to the end of its records.
+    /// Bytes of the file up to the end of the current segment.
     bytes: &'a [u8],
     at: usize,
+    /// The second segment, until it is the current one.
+    window: Option<(&'a [u8], usize)>,
     /// Where the record that was decoded last begins.
     record_at: usize,
     memory: Memory,
+    last_order: u64,
     contexts: &'a [ContextId],
     context: ContextId,
     sites: SiteCache<'a>,
@@ -44,18 +47,26 @@ impl<'a> Cursor<'a> {
         if let Some(head) = self.head.take() {
             return Some(head);
         }
-        while self.at < self.bytes.len() {
+        loop {
+            if self.at >= self.bytes.len() {
+                (self.bytes, self.at) = self.window.take()?;
+                continue;
+            }
             self.record_at = self.at;
             // The scan has seen all of them decode; should the file have changed, it ends here.
-            let (record, size) = record::decode(&self.bytes[self.at..], &mut self.memory).ok()?;
+            let (mut record, size) =
+                record::decode(&self.bytes[self.at..], &mut self.memory).ok()?;
             self.at += size;
             match record.payload {
                 Payload::Context(number) => self.context = *self.contexts.get(number as usize)?,
                 Payload::DefineContext { .. } => {}
-                _ => return Some(record),
+                _ => {
+                    record.order = record.order.max(self.last_order);
+                    self.last_order = record.order;
+                    return Some(record);
+                }
             }
         }
-        None
     }
 }
 
@@ -87,16 +98,21 @@ impl<'a> Events<'a> {
         let streams = recording.streams.iter().zip(&recording.threads);
         let mut cursors: Vec<Cursor<'a>> = streams
             .zip(&recording.stream_contexts)
-            .map(|((stream, thread), contexts)| Cursor {
-                bytes: &stream.bytes[..stream.records.end],
-                at: stream.records.start,
-                record_at: stream.records.start,
-                memory: Memory::default(),
-                contexts,
-                context: ContextId::BOTTOM,
-                sites: SiteCache::new(&recording.process_sites[thread.process.index()]),
-                process: thread.process,
-                head: None,
+            .map(|((stream, thread), contexts)| {
+                let [(bytes, at), window] = stream.slices();
+                Cursor {
+                    bytes,
+                    at,
+                    window: Some(window),
+                    record_at: at,
+                    memory: Memory::default(),
+                    last_order: 0,
+                    contexts,
+                    context: ContextId::BOTTOM,
+                    sites: SiteCache::new(&recording.process_sites[thread.process.index()]),
+                    process: thread.process,
+                    head: None,
+                }
             })
             .collect();
         let mut waiting = BinaryHeap::new();

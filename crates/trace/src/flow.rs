@@ -61,6 +61,8 @@ pub struct FlowEvents<'a> {
     file: &'a Path,
     bytes: &'a [u8],
     at: usize,
+    /// The second segment, until it is the current one.
+    window: Option<(&'a [u8], usize)>,
     sites: SiteCache<'a>,
     /// Whether the end of the bytes is known to be the end of the stream.
     exact: bool,
@@ -72,10 +74,12 @@ impl Recording {
     pub fn flow(&self, thread: ThreadIndex) -> Option<FlowEvents<'_>> {
         let info = &self.threads[thread.index()];
         let stream = self.flows[thread.index()].as_ref()?;
+        let [(bytes, at), window] = stream.slices();
         Some(FlowEvents {
             file: info.flow_file.as_deref()?,
-            bytes: &stream.bytes[..stream.records.end],
-            at: stream.records.start,
+            bytes,
+            at,
+            window: Some(window),
             sites: SiteCache::new(&self.process_sites[info.process.index()]),
             exact: stream.exact,
             problem: None,
@@ -127,6 +131,7 @@ impl FlowEvents<'_> {
             }
         }
         self.bytes = &self.bytes[..self.at];
+        self.window = None;
     }
 }
 
@@ -135,11 +140,10 @@ impl Iterator for FlowEvents<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<FlowEvent> {
-        let rest = &self.bytes[self.at..];
-        if rest.is_empty() {
-            return None;
+        while self.at >= self.bytes.len() {
+            (self.bytes, self.at) = self.window.take()?;
         }
-        let (record, size) = match flow::decode(rest) {
+        let (record, size) = match flow::decode(&self.bytes[self.at..]) {
             Ok(decoded) => decoded,
             Err(error) => {
                 self.fail(error);

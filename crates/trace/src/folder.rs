@@ -17,6 +17,7 @@ use crashpoint_abi::{ABI_VERSION, TRACE_VERSION};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a file in the folder is, by its name.
@@ -235,17 +236,13 @@ impl Folder {
                 self.problem(&name, 0, ProblemKind::Mislabelled);
             }
             if pm {
-                let (records, positions) = stream::extent(&bytes, header.end);
+                let (stream, positions) = Stream::new(bytes, header.pm);
                 drafts.push(Draft {
                     path: self.trace.join(&name),
                     process,
                     thread,
                     header,
-                    stream: Stream {
-                        bytes,
-                        records,
-                        exact: positions.is_none(),
-                    },
+                    stream,
                     positions,
                 });
             } else {
@@ -260,10 +257,10 @@ impl Folder {
         mut self,
         processes: Vec<Process>,
         files: FileTable,
-        drafts: Vec<Draft>,
+        mut drafts: Vec<Draft>,
         mut flow_files: FlowFiles,
     ) -> Result<Recording, OpenError> {
-        let scans = scan_all(&drafts);
+        let scans = scan_all(&mut drafts);
         let (sites, process_sites) = self.sites(&processes)?;
         let mut recording = Recording {
             out: self.out,
@@ -351,22 +348,17 @@ impl Recording {
         let cut = scan.cut.map(|cut| self.problem(&draft.path, cut).clone());
         if draft.header.limit_reached {
             let kind = ProblemKind::LimitReached;
-            let offset = scan.end;
+            let offset = draft.stream.segments[0].end;
             self.problem(&draft.path, Cut { offset, kind });
         }
         let (flow_file, flow) = flow.unzip();
         let flow = flow_file.as_deref().zip(flow).map(|(path, bytes)| {
-            let (records, positions) = stream::extent(&bytes, draft.header.flow_end);
-            let exact = positions.is_none();
+            let (stream, positions) = Stream::new(bytes, draft.header.flow);
             if let Some(positions) = positions {
                 self.problem(path, positions);
             }
-            self.statistics.flow_bytes += records.len() as u64;
-            Stream {
-                bytes,
-                records,
-                exact,
-            }
+            self.statistics.flow_bytes += stream.record_bytes() as u64;
+            stream
         });
         self.flows.push(flow);
         self.threads.push(ThreadInfo {
@@ -379,10 +371,7 @@ impl Recording {
             cut,
             limit_reached: draft.header.limit_reached,
         });
-        self.streams.push(Stream {
-            records: draft.stream.records.start..scan.end,
-            ..draft.stream
-        });
+        self.streams.push(draft.stream);
         Some(())
     }
 }
@@ -417,34 +406,35 @@ fn intern(
     numbers
 }
 
-fn scan_all(drafts: &[Draft]) -> Vec<Scan> {
-    let one = |draft: &Draft| {
-        let stream = &draft.stream;
-        stream::scan(&stream.bytes, stream.records.clone(), stream.exact)
-    };
-    let workers = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(drafts.len());
-    if workers <= 1 {
-        return drafts.iter().map(one).collect();
-    }
+/// Scans all streams, several at a time.
+fn scan_all(drafts: &mut [Draft]) -> Vec<Scan> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs: Vec<Mutex<&mut Stream>> = drafts
+        .iter_mut()
+        .map(|draft| Mutex::new(&mut draft.stream))
+        .collect();
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(draft) = drafts.get(index) else {
+            let Some(job) = jobs.get(index) else {
                 return done;
             };
-            done.push((index, one(draft)));
+            let mut stream = job.lock().expect("no scan panics");
+            done.push((index, stream::scan(&mut stream)));
         }
     };
     let mut scans: Vec<(usize, Scan)> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let results = handles
-            .into_iter()
-            .map(|handle| handle.join().expect("no scan panics"));
-        results.flatten().collect()
+        let others = 1..workers.min(jobs.len());
+        let handles: Vec<_> = others.map(|_| scope.spawn(work)).collect();
+        let mut scans = work();
+        scans.extend(
+            handles
+                .into_iter()
+                .flat_map(|one| one.join().expect("no scan panics")),
+        );
+        scans
     });
     scans.sort_by_key(|(index, _)| *index);
     scans.into_iter().map(|(_, scan)| scan).collect()

@@ -2,12 +2,16 @@
 //!
 //! Mapping is what lets a recording of many gigabytes be read at the speed of memory and lets
 //! events borrow the bytes of stores. The price: another process may change or cut the file while
-//! it is mapped. The runtime only ever appends, and cuts off only what lies behind the position in
-//! a stream's header; readers never look behind the position that they found when they opened the
-//! recording, so a target that is still running does no harm. Somebody who truncates a file of a
-//! recording by hand while it is read ends the reader with SIGBUS; that is not guarded against.
-//! Contents are validated wherever they are decoded, on every pass, so that bytes which change
-//! under a reader can lead to wrong events, never to a wrong memory access.
+//! it is mapped.
+//!
+//! - The runtime only appends records, and cuts off only what lies behind the position in a
+//!   stream's header; readers never look behind the position that they found when they opened the
+//!   recording. The two windows at the head of a stream are written again and again by a target
+//!   that still runs: what is read there then may be torn.
+//! - Contents are validated wherever they are decoded, on every pass, so that bytes which change
+//!   under a reader can lead to wrong events or an early end, never to a wrong memory access.
+//! - Somebody who truncates a file of a recording by hand while it is read ends the reader with
+//!   SIGBUS. That is not guarded against.
 
 use std::fs::File;
 use std::io;
@@ -37,9 +41,8 @@ impl Bytes {
         if metadata.len() == 0 {
             return Ok(Bytes::Owned(Vec::new()));
         }
-        // SAFETY: the mapping is read-only and private to this value. That nobody changes what is
-        // read of it is argued at the top of this file: the runtime does not write before the
-        // positions that readers keep to.
+        // SAFETY: the mapping is read-only and private to this value. Who may change the bytes
+        // behind it, and why that does no harm, is argued at the top of this file.
         let map = unsafe { memmap2::Mmap::map(&file)? };
         Ok(Bytes::Mapped(map))
     }

@@ -83,15 +83,15 @@ pub enum ProblemKind {
     Truncated,
     /// These bytes are no record. What follows them is not read.
     BadRecord { error: DecodeError },
-    /// Order numbers must grow within a stream. What follows is not read.
+    /// Order numbers grow within a stream. What follows is not read.
     OrderGoesBack { previous: u64, found: u64 },
     /// A context is used before it is defined. What follows is not read.
     UndefinedContext { context: u32 },
-    /// Two streams claim the same place in the order.
+    /// The same place in the order is claimed twice: two processes raced for it.
     DuplicateOrder { order: u64 },
     /// The file is too short for its header, or the header was never written.
     NoHeader,
-    /// The header's positions do not fit the file; records are read up to the first zero.
+    /// The header's positions do not fit the file; records are read as far as they go.
     BadPositions { end: u64, file_bytes: u64 },
     /// The header and the file's name disagree about whose stream it is.
     Mislabelled,
@@ -126,10 +126,11 @@ impl ProblemKind {
             Self::OrderGoesBack { .. } | Self::UndefinedContext { .. } => {
                 "the stream is read up to here; the file is damaged, record again"
             }
-            Self::DuplicateOrder { .. } => {
-                "the recording mixes several runs; record again into an empty folder"
+            Self::DuplicateOrder { .. } => "which of the two came first is not known",
+            Self::BadPositions { .. } => {
+                "it is read as far as it goes; record again if the disk was full or the file was \
+                 copied incompletely"
             }
-            Self::BadPositions { .. } => "the target was killed in the middle of growing the file",
             Self::Mislabelled => "files of the recording were renamed; record again",
             Self::LimitReached => "record again with a higher --limit to see the rest",
             Self::BadMetaLine { .. } => {

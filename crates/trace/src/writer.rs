@@ -18,7 +18,8 @@ use crate::folder::Folder;
 use crate::meta::{End, File, Head, Library, Line, Module};
 use crate::{OpenError, Recording};
 use crashpoint_abi::layout::{
-    STREAM_FLOW, STREAM_HEADER_BYTES, STREAM_MAGIC, STREAM_PM, THREAD_OFFSET, offsets,
+    STREAM_FLOW, STREAM_HEADER_BYTES, STREAM_MAGIC, STREAM_PM, THREAD_OFFSET, WINDOW_BYTES,
+    WINDOWS_OFFSET, offsets,
 };
 use crashpoint_abi::record::{
     self, FenceKind, FlushKind, MAX_HEAD_BYTES, Memory, Payload, Record, StoreKind,
@@ -33,7 +34,7 @@ use std::path::Path;
 /// Where [`RecordingBuilder::pool`] maps its file.
 pub const POOL_ADDRESS: u64 = 0x1000_0000_0000;
 /// Where the streams' windows lie in the target, by pretence.
-const WINDOW_ADDRESS: u64 = 0x7000_0000_0000;
+const WINDOW_ADDRESS: usize = 0x7000_0000_0000;
 
 /// A process of a recording under construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +95,8 @@ struct ThreadDraft {
     number: u32,
     memory: Memory,
     records: Vec<u8>,
+    /// The writer was killed when the records from here on stood in this window (0 or 1).
+    window: Option<(usize, usize)>,
     flow: Option<Vec<u8>>,
     contexts: FxHashMap<(u32, u32), u32>,
     context: u32,
@@ -230,6 +233,7 @@ impl RecordingBuilder {
             number: owner.threads,
             memory: Memory::default(),
             records: Vec::new(),
+            window: None,
             flow: with_flow.then(Vec::new),
             contexts: FxHashMap::default(),
             context: 0,
@@ -330,9 +334,17 @@ impl RecordingBuilder {
         self.threads[thread.0].limit_reached = true;
     }
 
+    /// What follows on this thread is still in one of the two windows when the target is killed;
+    /// it must fit there.
+    pub fn unsettled(&mut self, thread: ThreadKey, window: usize) {
+        assert!(window < 2, "there are two windows");
+        let thread = &mut self.threads[thread.0];
+        thread.window = Some((thread.records.len(), window));
+    }
+
     /// The files of the folder `trace`, by name.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
-        let mut order = vec![0; STREAM_HEADER_BYTES];
+        let mut order = vec![0; WINDOWS_OFFSET];
         order[..8].copy_from_slice(&STREAM_MAGIC);
         order[8..12].copy_from_slice(&TRACE_VERSION.to_le_bytes());
         order[64..72].copy_from_slice(&(self.last_order + 1).to_le_bytes());
@@ -416,16 +428,20 @@ impl ThreadDraft {
 
     fn pm_file(&self, pid: u32) -> Vec<u8> {
         let mut file = self.header(pid, STREAM_PM);
-        let mut put = |at: usize, value: u64| {
-            file[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let (settled, window) = self.window.unwrap_or((self.records.len(), 0));
+        let (written, pending) = self.records.split_at(settled);
+        let mut put = |at: usize, value: usize| {
+            file[at..at + 8].copy_from_slice(&(value as u64).to_le_bytes());
         };
-        let end = |records: &[u8]| WINDOW_ADDRESS + records.len() as u64;
+        let end = STREAM_HEADER_BYTES + written.len();
         put(offset_of!(StreamHeader, window_address), WINDOW_ADDRESS);
+        put(offset_of!(StreamHeader, window_offset), end);
+        put(offset_of!(StreamHeader, second_window_offset), end);
+        let window_start = window * WINDOW_BYTES;
         put(
-            offset_of!(StreamHeader, window_offset),
-            STREAM_HEADER_BYTES as u64,
+            offset_of!(StreamHeader, cursor),
+            WINDOW_ADDRESS + window_start + pending.len(),
         );
-        put(offset_of!(StreamHeader, cursor), end(&self.records));
         if let Some(flow) = &self.flow {
             put(
                 offset_of!(StreamHeader, flow_window_address),
@@ -433,11 +449,17 @@ impl ThreadDraft {
             );
             put(
                 offset_of!(StreamHeader, flow_window_offset),
-                STREAM_HEADER_BYTES as u64,
+                STREAM_HEADER_BYTES + flow.len(),
             );
-            put(THREAD_OFFSET + offsets::THREAD_FLOW_CURSOR, end(flow));
+            put(THREAD_OFFSET + offsets::THREAD_FLOW_CURSOR, WINDOW_ADDRESS);
         }
-        file.extend(&self.records);
+        assert!(
+            pending.len() < WINDOW_BYTES,
+            "a window holds less than that"
+        );
+        let window = &mut file[WINDOWS_OFFSET + window_start..][..pending.len()];
+        window.copy_from_slice(pending);
+        file.extend(written);
         file
     }
 
