@@ -1,0 +1,194 @@
+//! What a finding is once it is resolved: source lines instead of site numbers, stacks instead of
+//! context numbers, file names instead of indices. Every renderer consumes these.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// All that one analysis of one recording has to tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// The folder of the recording.
+    pub recording: PathBuf,
+    /// The command line that was recorded, as far as it is known.
+    pub command: Vec<String>,
+    pub figures: Figures,
+    /// The rules that were asked, by id.
+    pub rules: Vec<Rule>,
+    /// By place in the source.
+    pub findings: Vec<Finding>,
+    /// What limits the trust in the result: damage, limits, writes by code that was not recorded.
+    pub problems: Vec<String>,
+}
+
+/// How much was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    pub events: u64,
+    pub stores: u64,
+    pub flushes: u64,
+    pub fences: u64,
+    pub processes: u64,
+    pub threads: u64,
+    pub seconds: f64,
+}
+
+/// A rule as its users know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub id: String,
+    pub severity: Severity,
+    /// One line.
+    pub summary: String,
+    /// Markdown: what is wrong, what to do, what the rule can get wrong.
+    pub manual: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Data can be lost or inconsistent after a crash.
+    Error,
+    /// Work that is done for nothing, or a habit that invites errors.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Id of the rule.
+    pub rule: String,
+    pub severity: Severity,
+    /// How often it happened here.
+    pub count: u64,
+    /// How often it could have happened: what `count` is a part of.
+    pub total: u64,
+    pub message: String,
+    pub help: String,
+    /// Where to look first: the innermost frame that is not a helper.
+    pub location: Option<Location>,
+    /// Innermost first, from the very instruction outwards.
+    pub stack: Vec<Frame>,
+    /// What happened to the cache line, oldest first; also the event itself, where it is known.
+    pub history: Vec<Step>,
+    /// The persistent memory it is about, first occurrence.
+    pub place: Option<Place>,
+    /// Place of the first occurrence in the order of all events.
+    pub first_order: u64,
+    /// The persistency model under which it holds.
+    pub model: String,
+}
+
+/// A place in the source. Lines and columns count from 1; 0 is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location {
+    pub file: String,
+    pub line: u32,
+    pub column: u32,
+    pub function: String,
+}
+
+/// One level of a call stack. Without debug information there is only the function.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame {
+    pub function: String,
+    pub location: Option<Location>,
+    /// It only flushes and fences, or belongs to a library: findings are told at its caller.
+    pub helper: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Such as `the line was flushed here`.
+    pub what: String,
+    pub location: Option<Location>,
+    pub order: u64,
+    pub thread: Option<u32>,
+}
+
+/// A range of a persistent file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub file: String,
+    pub offset: u64,
+    pub length: u64,
+}
+
+impl Finding {
+    /// Callers of the function that the finding is told at, innermost first.
+    pub fn call_path(&self) -> &[Frame] {
+        let told_at = told_at(&self.stack);
+        self.stack.get(told_at + 1..).unwrap_or_default()
+    }
+
+    /// The step of the history that is the finding itself, if there is one.
+    pub fn own_step(&self) -> Option<usize> {
+        let last = self.history.len().checked_sub(1)?;
+        (self.history[last].order == self.first_order).then_some(last)
+    }
+
+    /// The same over runs and over edits elsewhere in the file: rule, file, functions on the stack.
+    pub fn fingerprint(&self) -> String {
+        // FNV-1a, as its definition is two lines and it never changes.
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        let mut add = |text: &str| {
+            for byte in text.bytes().chain([0]) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        };
+        add(&self.rule);
+        let location = self.location.as_ref();
+        let file = location.map_or("", |location| location.file.as_str());
+        add(file.rsplit('/').next().unwrap_or_default());
+        for frame in &self.stack {
+            add(&frame.function);
+        }
+        format!("{hash:016x}")
+    }
+}
+
+/// The frame that a finding is told at: the innermost one that is not a helper, or else the
+/// outermost one.
+pub fn told_at(stack: &[Frame]) -> usize {
+    let told = stack.iter().position(|frame| !frame.helper);
+    told.unwrap_or(stack.len().saturating_sub(1))
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}:{}", self.file, self.line)?;
+        if self.column > 0 {
+            write!(to, ":{}", self.column)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.location {
+            Some(location) => write!(
+                to,
+                "{} at {}:{}",
+                self.function, location.file, location.line
+            ),
+            None => write!(to, "{}", self.function),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.file.rsplit('/').next().unwrap_or_default();
+        write!(to, "{name}+{:#x}", self.offset)
+    }
+}

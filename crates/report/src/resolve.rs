@@ -1,0 +1,143 @@
+//! From what rules say to what people read: sites become source lines, contexts call stacks,
+//! addresses files and offsets.
+
+use crashpoint_rules as rules;
+use crashpoint_trace::program::{Program, ResolvedSite, SourcePlace, function_name};
+use crashpoint_trace::{ContextId, Recording, SiteId};
+
+use crate::finding::{Finding, Frame, Location, Place, Severity, Step, told_at};
+use crate::helpers::{Helpers, is_library};
+use crate::merge::merge;
+
+/// Folders whose code is nobody's to mend: what happens there is told at its caller.
+const SYSTEM: [&str; 2] = ["/usr/include/", "/usr/lib/"];
+
+/// Resolves findings of one recording.
+pub struct Resolver<'a> {
+    recording: &'a Recording,
+    program: &'a Program,
+    helpers: Helpers,
+}
+
+impl<'a> Resolver<'a> {
+    pub fn new(recording: &'a Recording, program: &'a Program) -> Resolver<'a> {
+        let count = recording.models().len();
+        let models = (0..count).filter_map(|index| Some((index, program.model(index)?)));
+        Resolver {
+            recording,
+            program,
+            helpers: Helpers::find(models),
+        }
+    }
+
+    /// All findings, equal ones merged, sorted by place.
+    pub fn findings(&self, findings: &[rules::Finding]) -> Vec<Finding> {
+        merge(findings.iter().map(|finding| self.finding(finding)).collect())
+    }
+
+    fn finding(&self, finding: &rules::Finding) -> Finding {
+        let stack = self.stack(finding.site, finding.context);
+        let location = stack.get(told_at(&stack)).and_then(|frame| frame.location.clone());
+        let history = finding.history.iter().map(|step| self.step(step)).collect();
+        let place = (finding.length > 0).then(|| Place {
+            file: self.recording.file(finding.place.file()).path.display().to_string(),
+            offset: finding.place.offset(),
+            length: finding.length,
+        });
+        Finding {
+            rule: finding.rule.as_str().to_owned(),
+            severity: severity(finding.severity),
+            count: finding.count,
+            total: finding.total,
+            message: finding.message.clone(),
+            help: finding.help.clone(),
+            location,
+            stack,
+            history,
+            place,
+            first_order: finding.first_order,
+            model: finding.model.to_owned(),
+        }
+    }
+
+    fn step(&self, step: &rules::Step) -> Step {
+        let stack = self.stack(step.site, step.context);
+        let told = stack.get(told_at(&stack));
+        Step {
+            what: step.what.clone(),
+            location: told.and_then(|frame| frame.location.clone()),
+            order: step.order,
+            thread: Some(step.thread.0),
+        }
+    }
+
+    /// The call stack of an event, innermost first.
+    pub fn stack(&self, site: SiteId, context: ContextId) -> Vec<Frame> {
+        let callers = self.recording.stack(context).into_iter().rev();
+        let mut stack: Vec<Frame> = Vec::new();
+        let mut last_library = None;
+        for site in std::iter::once(site).chain(callers) {
+            let Some(resolved) = self.program.resolve(site) else {
+                continue;
+            };
+            self.push_frames(&resolved, &mut stack);
+            if is_library(&resolved.function.name) {
+                last_library = Some(stack.len());
+            }
+        }
+        // What a library's function calls is the library's business too.
+        for frame in &mut stack[..last_library.unwrap_or(0)] {
+            frame.helper = true;
+        }
+        stack
+    }
+
+    /// The frame of a site; several if code was inlined there before it was instrumented.
+    fn push_frames(&self, site: &ResolvedSite<'_>, stack: &mut Vec<Frame>) {
+        let places = std::iter::once(&site.place).chain(&site.inlined);
+        let outermost = site.inlined.len();
+        for (index, place) in places.enumerate() {
+            let persists = match index == outermost {
+                true => self.helpers.contains(site.model, site.function_id),
+                false => is_library(&place.function),
+            };
+            let location = self.location(place, site);
+            let file = location.as_ref().map_or("", |location| location.file.as_str());
+            let system = SYSTEM.iter().any(|folder| file.starts_with(folder));
+            stack.push(Frame {
+                function: place.function.clone(),
+                location,
+                helper: persists || system,
+            });
+        }
+    }
+
+    /// Where the compiler knows no line, the function's own has to do.
+    fn location(&self, place: &SourcePlace<'_>, site: &ResolvedSite<'_>) -> Option<Location> {
+        if place.line > 0 {
+            return Some(Location {
+                file: place.file.to_owned(),
+                line: place.line,
+                column: place.column,
+                function: place.function.clone(),
+            });
+        }
+        let module = self.program.model(site.model)?;
+        let location = &module.locations[site.function.location?.index()];
+        let known = location.line > 0;
+        known.then(|| Location {
+            file: module.files[location.file.index()].clone(),
+            line: location.line,
+            column: location.column,
+            function: function_name(site.function),
+        })
+    }
+}
+
+fn severity(severity: rules::Severity) -> Severity {
+    match severity {
+        rules::Severity::Error => Severity::Error,
+        rules::Severity::Warning => Severity::Warning,
+        rules::Severity::Note => Severity::Note,
+    }
+}

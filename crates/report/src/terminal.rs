@@ -1,0 +1,342 @@
+//! Findings for people: source excerpts with the effect and its causes, the call stack, what to do.
+//!
+//! The marks of an excerpt are numbered in the order in which things happened; the finding itself
+//! is the last one. What lies in another file than the finding gets an excerpt of its own.
+
+use std::fmt::Write as _;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+
+use crate::finding::{Finding, Location, Report, Severity, Step};
+use crate::source::{Sources, line_starts, span};
+
+/// Steps of a history that are shown; the ones before them are counted.
+const MAX_STEPS: usize = 8;
+
+/// How to render.
+#[derive(Clone, Debug, Default)]
+pub struct Style {
+    /// With ANSI colours.
+    pub colours: bool,
+    /// Names of files in this folder are shown relative to it.
+    pub base: Option<String>,
+}
+
+/// Renders all findings, problems and a closing line.
+pub fn render(report: &Report, style: &Style, sources: &mut Sources) -> String {
+    let mut out = String::new();
+    for finding in &report.findings {
+        out.push_str(&render_finding(finding, style, sources));
+        out.push_str("\n\n");
+    }
+    for problem in &report.problems {
+        let group = Group::with_title(Level::WARNING.primary_title(problem.as_str()));
+        out.push_str(&renderer(style).render(&[group]));
+        out.push('\n');
+    }
+    out.push_str(&closing(report));
+    out.push('\n');
+    out
+}
+
+/// Renders one finding, without a newline at the end.
+pub fn render_finding(finding: &Finding, style: &Style, sources: &mut Sources) -> String {
+    let marks = marks(finding);
+    for mark in &marks {
+        sources.load(&mark.location.file);
+    }
+    let level = match finding.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
+    };
+    let title = level
+        .primary_title(finding.message.as_str())
+        .id(finding.rule.as_str());
+    let mut group = Group::with_title(title);
+    for file in files(&marks) {
+        let in_file: Vec<&Mark> = marks
+            .iter()
+            .filter(|mark| mark.location.file == file)
+            .collect();
+        group = match excerpt(&in_file, sources) {
+            Some(snippet) => group.element(snippet.path(style.path(file))),
+            None => group.elements(in_file.iter().flat_map(|mark| without_text(mark, style))),
+        };
+    }
+    for note in notes(finding, style) {
+        group = group.element(Level::NOTE.message(note));
+    }
+    if !finding.help.is_empty() {
+        group = group.element(Level::HELP.message(finding.help.as_str()));
+    }
+    renderer(style).render(&[group])
+}
+
+fn renderer(style: &Style) -> Renderer {
+    if style.colours {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    }
+}
+
+impl Style {
+    pub fn path<'a>(&self, file: &'a str) -> &'a str {
+        let base = self.base.as_deref().filter(|base| !base.is_empty());
+        base.and_then(|base| file.strip_prefix(base)?.strip_prefix('/'))
+            .unwrap_or(file)
+    }
+}
+
+/// Something to point at in an excerpt.
+struct Mark {
+    primary: bool,
+    location: Location,
+    label: String,
+}
+
+/// The finding's own place first, then the steps that have one, each place once.
+fn marks(finding: &Finding) -> Vec<Mark> {
+    let steps = shown_steps(finding);
+    let own_step = finding.own_step().and_then(|_| steps.len().checked_sub(1));
+    let numbered = steps.len() > usize::from(own_step.is_some());
+    let label = |number: usize, text: &str| match numbered {
+        true => format!("({number}) {text}"),
+        false => text.to_owned(),
+    };
+    let mut marks: Vec<Mark> = Vec::new();
+    if let Some(location) = &finding.location {
+        marks.push(Mark {
+            primary: true,
+            location: location.clone(),
+            label: String::new(),
+        });
+    }
+    for (index, step) in steps.iter().enumerate() {
+        if own_step == Some(index) && finding.location.is_some() {
+            continue;
+        }
+        if let Some(location) = &step.location {
+            add_mark(&mut marks, location, &label(index + 1, &step.what));
+        }
+    }
+    if let Some(location) = &finding.location {
+        let text = match own_step {
+            Some(index) => label(index + 1, &own_text(&steps[index].what, finding)),
+            None => label(steps.len() + 1, &place_text(finding)),
+        };
+        add_mark(&mut marks, location, &text);
+    }
+    marks
+}
+
+/// What happens at a place that is marked already joins its label.
+fn add_mark(marks: &mut Vec<Mark>, location: &Location, text: &str) {
+    let same = |mark: &&mut Mark| {
+        mark.location.file == location.file
+            && mark.location.line == location.line
+            && mark.location.column == location.column
+    };
+    match marks.iter_mut().find(same) {
+        Some(mark) if mark.label.is_empty() => mark.label = text.to_owned(),
+        Some(mark) => {
+            mark.label.push_str(", ");
+            mark.label.push_str(text);
+        }
+        None => marks.push(Mark {
+            primary: false,
+            location: location.clone(),
+            label: text.to_owned(),
+        }),
+    }
+}
+
+fn own_text(what: &str, finding: &Finding) -> String {
+    match &finding.place {
+        Some(_) => format!("{what}: {}", place_text(finding)),
+        None => what.to_owned(),
+    }
+}
+
+fn shown_steps(finding: &Finding) -> &[Step] {
+    let hidden = finding.history.len().saturating_sub(MAX_STEPS);
+    &finding.history[hidden..]
+}
+
+fn place_text(finding: &Finding) -> String {
+    match &finding.place {
+        Some(place) if place.length == 1 => format!("1 byte at {place}"),
+        Some(place) if place.length > 1 => format!("{} bytes at {place}", place.length),
+        Some(place) => format!("at {place}"),
+        None => "here".to_owned(),
+    }
+}
+
+/// Files in order of first mention.
+fn files(marks: &[Mark]) -> Vec<&str> {
+    let mut files: Vec<&str> = Vec::new();
+    for mark in marks {
+        if !files.contains(&mark.location.file.as_str()) {
+            files.push(&mark.location.file);
+        }
+    }
+    files
+}
+
+/// The marked lines of one file; `None` if the text is missing or not the one that was compiled.
+fn excerpt<'a>(
+    marks: &[&'a Mark],
+    sources: &'a Sources,
+) -> Option<Snippet<'a, annotate_snippets::Annotation<'a>>> {
+    let text = sources.text(&marks.first()?.location.file)?;
+    let starts = line_starts(text);
+    let bounds = |line: u32| {
+        let index = (line as usize).checked_sub(1)?;
+        Some((*starts.get(index)?, *starts.get(index + 1)?))
+    };
+    let lines = marks.iter().map(|mark| mark.location.line);
+    let (first, last) = (lines.clone().min()?, lines.max()?);
+    let (window_start, window_end) = (bounds(first)?.0, bounds(last)?.1);
+    let mut snippet = Snippet::source(text[window_start..window_end].trim_end())
+        .line_start(first as usize)
+        .fold(true);
+    for mark in marks {
+        let (start, end) = bounds(mark.location.line)?;
+        let within = span(&text[start..end], mark.location.column)?;
+        let offset = start - window_start;
+        let kind = if mark.primary {
+            AnnotationKind::Primary
+        } else {
+            AnnotationKind::Context
+        };
+        let annotation = kind.span(offset + within.start..offset + within.end);
+        snippet = snippet.annotation(annotation.label(mark.label.as_str()));
+    }
+    Some(snippet)
+}
+
+/// A mark whose source cannot be shown.
+fn without_text<'a>(mark: &'a Mark, style: &Style) -> Vec<annotate_snippets::Element<'a>> {
+    let Location {
+        file, line, column, ..
+    } = &mark.location;
+    let origin = Origin::path(style.path(file)).line(*line as usize);
+    let origin = match column {
+        0 => origin,
+        column => origin.char_column(*column as usize),
+    };
+    vec![
+        origin.into(),
+        Level::NOTE.message(mark.label.as_str()).into(),
+    ]
+}
+
+fn notes(finding: &Finding, style: &Style) -> Vec<String> {
+    let mut notes = Vec::new();
+    let steps = shown_steps(finding);
+    let earlier = finding.history.len() - steps.len();
+    if earlier > 0 {
+        notes.push(format!(
+            "{} before (1) are not shown",
+            count(earlier as u64, "event")
+        ));
+    }
+    for (index, step) in steps.iter().enumerate() {
+        if step.location.is_none() {
+            notes.push(format!(
+                "({}) {}, at an unknown place",
+                index + 1,
+                step.what
+            ));
+        }
+    }
+    if let Some(stack) = stack_note(finding, style) {
+        notes.push(stack);
+    }
+    if finding.count > 1 || finding.total > finding.count {
+        let mut text = format!("happened {}", count(finding.count, "time"));
+        if finding.total > finding.count {
+            let _ = write!(text, " of {}", group_digits(finding.total));
+        }
+        let _ = write!(
+            text,
+            ", first as event {}",
+            group_digits(finding.first_order)
+        );
+        notes.push(text);
+    }
+    notes
+}
+
+/// The call stack, unless there is nothing in it that the excerpt does not show.
+fn stack_note(finding: &Finding, style: &Style) -> Option<String> {
+    if finding.stack.is_empty() || (finding.stack.len() == 1 && finding.location.is_some()) {
+        return None;
+    }
+    let mut note = String::from("call stack, innermost first:");
+    for frame in &finding.stack {
+        let _ = match &frame.location {
+            Some(at) => {
+                write!(
+                    note,
+                    "\n  {} at {}:{}",
+                    frame.function,
+                    style.path(&at.file),
+                    at.line
+                )
+            }
+            None => write!(note, "\n  {}", frame.function),
+        };
+    }
+    Some(note)
+}
+
+fn closing(report: &Report) -> String {
+    let events = count(report.figures.events, "event");
+    let of = |severity| {
+        report
+            .findings
+            .iter()
+            .filter(|f| f.severity == severity)
+            .count() as u64
+    };
+    let kinds = [Severity::Error, Severity::Warning, Severity::Note]
+        .map(|severity| (of(severity), severity.name()))
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, name)| count(number, name));
+    match report.findings.len() as u64 {
+        0 => format!(
+            "nothing found in {events} by {}",
+            count(report.rules.len() as u64, "rule")
+        ),
+        findings => format!(
+            "{} in {events}: {}",
+            count(findings, "finding"),
+            kinds.collect::<Vec<_>>().join(", "),
+        ),
+    }
+}
+
+/// `1 event`, `1,234 events`.
+pub fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", group_digits(number))
+}
+
+fn group_digits(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+#[path = "terminal_tests.rs"]
+mod tests;
