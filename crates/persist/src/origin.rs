@@ -24,7 +24,7 @@ pub struct OriginInfo {
     pub thread: ThreadIndex,
 }
 
-/// All origins of a recording, with how many events came from each.
+/// All origins of a recording, with how many events were counted at each.
 #[derive(Debug, Default)]
 pub struct Origins {
     infos: Vec<OriginInfo>,
@@ -39,13 +39,19 @@ impl Origins {
     /// The origin of an event, which is counted.
     #[inline]
     pub fn count(&mut self, info: OriginInfo) -> Origin {
-        let guess = self.recent.get(info.site.index()).copied();
-        let origin = match guess {
-            Some(origin) if self.infos[origin.index()] == info => origin,
-            _ => self.find(info),
-        };
+        let origin = self.number(info);
         self.counts[origin.index()] += 1;
         origin
+    }
+
+    /// The origin of an event that is counted otherwise.
+    #[inline]
+    pub fn number(&mut self, info: OriginInfo) -> Origin {
+        let guess = self.recent.get(info.site.index()).copied();
+        match guess {
+            Some(origin) if self.infos[origin.index()] == info => origin,
+            _ => self.find(info),
+        }
     }
 
     fn find(&mut self, info: OriginInfo) -> Origin {
@@ -67,7 +73,7 @@ impl Origins {
         self.infos[origin.index()]
     }
 
-    /// How many events came from here.
+    /// How many events were counted here.
     pub fn events(&self, origin: Origin) -> u64 {
         self.counts[origin.index()]
     }

@@ -1,1 +1,53 @@
+//! What is plainly misuse of persistent memory.
+//!
+//! A rule is a file: its id and manual, what it looks for, its tests. [`RULES`] lists them. The
+//! [`Linter`] feeds a recording once through the line tracker of `crashpoint-persist` and then to
+//! all rules that are switched on. Two analyses serve several rules: `leftovers` (stores that were
+//! never flushed) and `transactions` (undo logs). Users add rules of their own as [`script`]s.
+//!
+//! Rules report what is wrong for certain under the memory model, in the run that was recorded;
+//! what each can still get wrong stands in its manual.
+//!
+//! **Architecture invariant:** pure. A rule sees events and the answers of [`Names`], and returns
+//! [`Finding`]s; nothing here reads a file.
+#![forbid(unsafe_code)]
 
+mod config;
+mod double_log;
+mod extra_fence;
+mod extra_flush;
+mod finding;
+mod intervals;
+mod leftovers;
+mod linter;
+mod missing_fence;
+mod missing_flush;
+mod names;
+mod rule;
+mod transactions;
+mod unlogged_update;
+mod unpersisted;
+
+#[cfg(test)]
+mod testing;
+
+pub use config::{
+    AllocCall, Basic, BeginCall, Config, ExtraFence, ExtraFlush, FreeCall, LogCall, Mfence,
+    PoolCall, Returns, RuleSettings, Transactions, UnknownRule,
+};
+pub use finding::{Finding, MODEL, RuleId, Severity, Step};
+pub use linter::Linter;
+pub use names::Names;
+pub use rule::RuleInfo;
+pub use transactions::watched_calls;
+
+/// All built-in rules.
+pub const RULES: &[RuleInfo] = &[
+    missing_flush::INFO,
+    missing_fence::INFO,
+    extra_flush::INFO,
+    extra_fence::INFO,
+    unpersisted::INFO,
+    double_log::INFO,
+    unlogged_update::INFO,
+];

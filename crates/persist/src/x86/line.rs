@@ -27,6 +27,8 @@ pub struct Writer {
     pub mask: u64,
     /// Of the latest of them.
     pub order: u64,
+    /// How many there were.
+    pub count: u32,
 }
 
 impl Writer {
@@ -64,6 +66,10 @@ pub(super) struct Flusher {
     pub(super) thread: ThreadIndex,
     /// Bytes whose latest value this thread has put on its way.
     pub(super) mask: u64,
+    /// When it last did so.
+    pub(super) mark: Mark,
+    /// Whether that was a non-temporal store.
+    pub(super) stored: bool,
 }
 
 impl Line {
@@ -103,6 +109,7 @@ impl Line {
             && last.origin == writer.origin
         {
             last.mask |= writer.mask;
+            last.count = last.count.saturating_add(writer.count);
             last.epoch = writer.epoch;
             last.order = writer.order;
             return;
@@ -117,7 +124,9 @@ impl Line {
             .iter()
             .rposition(|known| known.origin == writer.origin)
         {
-            writer.mask |= self.writers.remove(at).mask;
+            let before = self.writers.remove(at);
+            writer.mask |= before.mask;
+            writer.count = writer.count.saturating_add(before.count);
         }
         self.writers.push(writer);
     }
@@ -137,16 +146,28 @@ impl Line {
 
     /// Puts bytes on their way on behalf of a thread; true if the thread had none in this line.
     #[inline]
-    pub(super) fn send(&mut self, thread: ThreadIndex, mask: u64) -> bool {
-        self.pending |= mask;
+    pub(super) fn send(&mut self, sent: Flusher) -> bool {
+        self.pending |= sent.mask;
         for flusher in &mut self.flushers {
-            if flusher.thread == thread {
-                flusher.mask |= mask;
+            if flusher.thread == sent.thread {
+                flusher.mask |= sent.mask;
+                flusher.mark = sent.mark;
+                flusher.stored = sent.stored;
                 return false;
             }
         }
-        self.flushers.push(Flusher { thread, mask });
+        self.flushers.push(sent);
         true
+    }
+
+    /// When a thread last put bytes of this line on their way, if it has not waited for them, and
+    /// whether it did so by a non-temporal store.
+    pub fn sent_by(&self, thread: ThreadIndex) -> Option<(Mark, bool)> {
+        let own = self
+            .flushers
+            .iter()
+            .find(|flusher| flusher.thread == thread);
+        own.map(|flusher| (flusher.mark, flusher.stored))
     }
 
     /// A fence of the thread: what it had put on its way has arrived. Returns those bytes.

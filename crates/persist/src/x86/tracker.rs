@@ -1,6 +1,6 @@
 //! The states of all lines, event by event.
 
-use super::line::{Line, Mark, Writer};
+use super::line::{Flusher, Line, Mark, Writer};
 use crate::{LineId, LineTable, Origin, Piece, pieces};
 use crashpoint_trace::{FlushKind, PmAddress, ThreadIndex};
 
@@ -17,6 +17,15 @@ impl Who {
         Mark {
             order: self.order,
             origin: self.origin,
+        }
+    }
+
+    fn sends(self, mask: u64, stored: bool) -> Flusher {
+        Flusher {
+            thread: self.thread,
+            mask,
+            mark: self.mark(),
+            stored,
         }
     }
 }
@@ -123,6 +132,7 @@ impl LineTracker {
                     epoch,
                     mask,
                     order: who.order,
+                    count: 1,
                 });
             }
             How::NonTemporal => {
@@ -130,7 +140,7 @@ impl LineTracker {
                 line.dirty &= !mask;
                 line.flushed_store = who.mark();
                 line.flush = who.mark();
-                let new = line.send(who.thread, mask);
+                let new = line.send(who.sends(mask, true));
                 let thread = self.thread(who.thread);
                 thread.busy = true;
                 if new {
@@ -158,7 +168,7 @@ impl LineTracker {
         let found = line.before_flush(who.thread);
         seen(line, found);
         let sent = line.dirty | line.pending;
-        let new = sent != 0 && line.send(who.thread, sent);
+        let new = sent != 0 && line.send(who.sends(sent, false));
         if kind == FlushKind::Clflush {
             line.ordered |= sent;
         }

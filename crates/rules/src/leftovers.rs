@@ -1,0 +1,304 @@
+//! Stores that were never flushed, and why: forgotten, or never meant to be durable.
+//!
+//! That a byte is dirty when the recording ends is a fact of the tracker. Whether its flush was
+//! forgotten ([`crate::missing_flush`]) or the program keeps volatile data in persistent memory
+//! ([`crate::unpersisted`]) is a question of intent, and this analysis guesses it from habits. The
+//! guess decides which of the two rules reports a site, never whether one does; no site is
+//! reported by both.
+//!
+//! A flush writes back whatever the line holds, so that a lock or a counter is flushed by accident
+//! whenever its neighbours are. A store was flushed **on purpose** if its line was flushed with no
+//! fence of its thread between the store and the last store to the line before the flush: it
+//! belongs to the batch that the flush was for. A locked instruction counts as a fence here, for
+//! the store that takes a lock is no part of what the lock protects. If several sites have a
+//! part in the batch, it says nothing about bytes that had never been stored before: objects are
+//! initialised and flushed whole, volatile fields included.
+//!
+//! Bytes are **persistent** if a store to them was flushed on purpose, at any time, by any site.
+//! Otherwise they are **volatile** if they were stored to again after a store that was not flushed
+//! on purpose: a program that replaces a value that it did not persist does not need it after a
+//! crash. A site stores volatile data if more of the lines it left dirty speak for that than
+//! against it, and its stores are flushed on purpose in less than a tenth of the cases.
+//!
+//! Where a volatile place is found, all sites that store to it are to blame, also those whose
+//! stores happened to be flushed along with a neighbour each time.
+//!
+//! Stores of a process that did not end in order may just have been interrupted: only those that
+//! at least [`FENCES_AFTER`] fences of their thread followed are taken for left.
+
+use crate::Names;
+use crate::rule::StoreSeen;
+use crashpoint_persist::x86::{Flushed, Line, LineTracker, Mark, Writer};
+use crashpoint_persist::{LineId, LineTable, Origin, Origins};
+use crashpoint_trace::{SiteId, StoreKind, ThreadIndex};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
+
+/// How many fences must follow a store for it to count as left when its process was killed.
+pub const FENCES_AFTER: usize = 16;
+
+/// Stores of more bytes than this are copies of objects, and compared only with their like.
+const NARROW_BYTES: u32 = 16;
+
+/// What is known of a line beyond its state. All masks are of bytes.
+#[derive(Debug, Default)]
+struct Habits {
+    /// Stored to more than once since the last flush.
+    rewritten: u64,
+    /// Stored to again after a store that was not flushed on purpose.
+    repeated: u64,
+    /// The last store was flushed, but not on purpose.
+    careless: u64,
+    /// Stored to before the last flush.
+    known: u64,
+    /// Flushed on purpose, by narrow and by wide stores.
+    purposeful: [u64; 2],
+    /// Stores that were flushed, but not on purpose.
+    late: Vec<(Origin, u64)>,
+}
+
+/// How the stores of an origin fare.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fate {
+    on_purpose: u32,
+    late: u32,
+    locked: bool,
+    wide: bool,
+}
+
+/// Stores of one origin to one line that were never flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) origin: Origin,
+    pub(crate) line: LineId,
+    /// Bytes that it stored and that are dirty.
+    pub(crate) mask: u64,
+    /// Of these, the ones that still hold its value.
+    pub(crate) own: u64,
+    /// The latest of the stores; for what was only flushed by accident, none.
+    pub(crate) mark: Mark,
+    pub(crate) count: u64,
+    repeated: bool,
+    persistent: bool,
+}
+
+/// The analysis, and after [`Leftovers::conclude`] its results.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    habits: LineTable<Habits>,
+    fates: Vec<Fate>,
+    fences: Vec<VecDeque<u64>>,
+    /// Stores whose flush is missing.
+    pub(crate) missing: Vec<Left>,
+    /// Stores to volatile data.
+    pub(crate) volatile: Vec<Left>,
+}
+
+fn wide(mask: u64) -> bool {
+    mask.count_ones() > NARROW_BYTES
+}
+
+impl Leftovers {
+    fn fate(&mut self, origin: Origin) -> &mut Fate {
+        if self.fates.len() <= origin.index() {
+            self.fates.resize(origin.index() + 1, Fate::default());
+        }
+        &mut self.fates[origin.index()]
+    }
+
+    #[inline]
+    pub(crate) fn store(&mut self, seen: &StoreSeen<'_>) {
+        let mask = seen.piece.mask;
+        let habits = self.habits.entry(seen.piece.line);
+        habits.repeated |= mask & habits.careless;
+        match seen.kind {
+            StoreKind::Foreign => {}
+            StoreKind::NonTemporal => {
+                habits.purposeful[usize::from(wide(mask))] |= mask;
+                habits.careless &= !mask;
+                habits.known |= mask;
+            }
+            StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => {
+                habits.rewritten |= mask & seen.line.dirty;
+                self.fate(seen.who.origin).wide |= wide(mask);
+            }
+            StoreKind::Locked | StoreKind::Assembly => {
+                habits.rewritten |= mask & seen.line.dirty;
+                self.fate(seen.who.origin).locked = true;
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn flush(&mut self, id: LineId, line: &Line, found: Flushed) {
+        let (Flushed::Dirty(dirty), Some(last)) = (found, line.last_writer()) else {
+            return;
+        };
+        let alone = line.writers.len() == 1;
+        let epoch = last.epoch;
+        for writer in &line.writers {
+            self.flushed(id, *writer, writer.epoch == epoch, alone);
+        }
+        let habits = self.habits.entry(id);
+        habits.rewritten = 0;
+        habits.known |= dirty;
+    }
+
+    fn flushed(&mut self, id: LineId, writer: Writer, in_batch: bool, alone: bool) {
+        let fate = self.fate(writer.origin);
+        let meant = in_batch && (alone || !fate.locked);
+        if meant {
+            fate.on_purpose = fate.on_purpose.saturating_add(1);
+        } else {
+            fate.late = fate.late.saturating_add(1);
+        }
+        let wide = usize::from(fate.wide);
+        let habits = self.habits.entry(id);
+        if meant {
+            let proven = if alone {
+                writer.mask
+            } else {
+                writer.mask & habits.known
+            };
+            habits.purposeful[wide] |= proven;
+            habits.careless &= !writer.mask;
+        } else {
+            habits.careless |= writer.mask;
+            habits.repeated |= writer.mask & habits.rewritten;
+            match habits
+                .late
+                .iter_mut()
+                .find(|(origin, _)| *origin == writer.origin)
+            {
+                Some((_, mask)) => *mask |= writer.mask,
+                None => habits.late.push((writer.origin, writer.mask)),
+            }
+        }
+    }
+
+    pub(crate) fn fence(&mut self, thread: ThreadIndex, order: u64) {
+        if self.fences.len() <= thread.index() {
+            self.fences.resize(thread.index() + 1, VecDeque::new());
+        }
+        let fences = &mut self.fences[thread.index()];
+        if fences.len() == FENCES_AFTER {
+            fences.pop_front();
+        }
+        fences.push_back(order);
+    }
+
+    /// Whether a store may have been interrupted before its flush.
+    fn interrupted(&self, origins: &Origins, names: &dyn Names, writer: &Writer) -> bool {
+        let thread = origins.info(writer.origin).thread;
+        if names.ended_in_order(names.process(thread)) {
+            return false;
+        }
+        let fences = self.fences.get(thread.index());
+        let enough = fences.filter(|fences| fences.len() == FENCES_AFTER);
+        enough
+            .and_then(|fences| fences.front())
+            .is_none_or(|first| *first < writer.order)
+    }
+
+    /// Judges what the tracker holds at the end of the recording.
+    pub(crate) fn conclude(&mut self, origins: &Origins, tracker: &LineTracker, names: &dyn Names) {
+        self.fates.resize(origins.len(), Fate::default());
+        let mut left = Vec::new();
+        for (id, line) in tracker.lines().filter(|(_, line)| line.dirty != 0) {
+            for (writer, own) in line.latest() {
+                let concerned = writer.mask & line.dirty != 0;
+                if concerned && !self.interrupted(origins, names, writer) {
+                    left.push(self.judge(id, line, writer, own));
+                }
+            }
+        }
+        let volatile = self.volatile_sites(origins, &left);
+        for left in left {
+            if volatile.contains(&origins.info(left.origin).site) {
+                self.volatile.push(left);
+            } else if left.own != 0 {
+                self.missing.push(left);
+            }
+        }
+        self.blame_late(origins);
+    }
+
+    fn judge(&self, id: LineId, line: &Line, writer: &Writer, own: u64) -> Left {
+        let mask = writer.mask & line.dirty;
+        let wide = usize::from(self.fates[writer.origin.index()].wide);
+        let habits = self.habits.get(id);
+        let repeated = habits.map_or(0, |habits| habits.repeated | habits.rewritten);
+        Left {
+            origin: writer.origin,
+            line: id,
+            mask,
+            own,
+            mark: writer.mark(),
+            count: u64::from(writer.count),
+            repeated: mask & repeated != 0,
+            persistent: habits.is_some_and(|habits| mask & habits.purposeful[wide] != 0),
+        }
+    }
+
+    fn volatile_sites(&self, origins: &Origins, left: &[Left]) -> FxHashSet<SiteId> {
+        #[derive(Default)]
+        struct Votes {
+            balance: i64,
+            on_purpose: u64,
+            otherwise: u64,
+        }
+        let mut votes: FxHashMap<SiteId, Votes> = FxHashMap::default();
+        for left in left {
+            let votes = votes.entry(origins.info(left.origin).site).or_default();
+            votes.balance += match (left.persistent, left.repeated) {
+                (true, _) => -1,
+                (false, true) => 1,
+                (false, false) => 0,
+            };
+            votes.otherwise += 1;
+        }
+        for (origin, info) in origins.iter() {
+            if let Some(votes) = votes.get_mut(&info.site) {
+                let fate = self.fates[origin.index()];
+                votes.on_purpose += u64::from(fate.on_purpose);
+                votes.otherwise += u64::from(fate.late);
+            }
+        }
+        let volatile = votes
+            .into_iter()
+            .filter(|(_, votes)| votes.balance > 0 && votes.on_purpose * 9 < votes.otherwise);
+        volatile.map(|(site, _)| site).collect()
+    }
+
+    /// Adds the sites whose stores to volatile places were always flushed, but never on purpose.
+    fn blame_late(&mut self, origins: &Origins) {
+        let mut known: FxHashSet<Origin> = self.volatile.iter().map(|left| left.origin).collect();
+        let forgotten: FxHashSet<SiteId> = self
+            .missing
+            .iter()
+            .map(|left| origins.info(left.origin).site)
+            .collect();
+        let mut more = Vec::new();
+        for left in self.volatile.iter().filter(|left| left.repeated) {
+            let Some(habits) = self.habits.get(left.line) else {
+                continue;
+            };
+            for (origin, mask) in &habits.late {
+                let fate = self.fates[origin.index()];
+                let concerned = mask & left.mask != 0 && fate.on_purpose < fate.late;
+                let site = origins.info(*origin).site;
+                if concerned && !forgotten.contains(&site) && known.insert(*origin) {
+                    more.push(Left {
+                        origin: *origin,
+                        mask: mask & left.mask,
+                        own: 0,
+                        mark: Mark::default(),
+                        count: u64::from(fate.late),
+                        ..*left
+                    });
+                }
+            }
+        }
+        self.volatile.append(&mut more);
+    }
+}

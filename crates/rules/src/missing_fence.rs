@@ -1,0 +1,114 @@
+//! A flush that no fence waits for.
+
+use crate::rule::{Draft, Rule, Scene, Tally, by_path};
+use crate::{Finding, RuleInfo, Severity};
+use crashpoint_persist::x86::{Line, Mark};
+use crashpoint_persist::{LineId, Origin};
+use crashpoint_trace::ThreadIndex;
+
+pub const INFO: RuleInfo = RuleInfo {
+    id: "missing-fence",
+    title: "a flush that no fence waits for",
+    severity: Severity::Error,
+    manual: MANUAL,
+};
+
+const MANUAL: &str = "\
+A flush by clflushopt or clwb, or a non-temporal store, after which its thread executes no fence \
+(sfence, mfence, or a locked instruction) until the recording ends. The line may still be on its \
+way when the power fails, though the program went on as if it were safe.
+
+    clwb(&account->balance);      // reported: no fence follows
+    return OK;
+
+Fence after the last flush of an operation, and before any store that must not overtake it.
+
+## What it can get wrong
+
+- clflush is not reported: it keeps its place among the thread's stores, so that nothing stored \
+later can be durable without it (Px86). A program that promises durability to somebody else after \
+a clflush needs a fence all the same.
+- Only the end of each thread is looked at. A fence that is missing between two stores is hidden by \
+any later fence of the thread; that takes a test of crash states.
+- A fence in code that was not built with crashpoint-cc is not seen.
+- Nothing is reported for a process that was killed.
+
+## Settings
+
+    [rules.missing-fence]
+    enabled = true
+    severity = \"error\"
+";
+
+const HELP: &str = "execute sfence after the flush, before the operation counts as done";
+
+pub(crate) struct MissingFence {
+    pub(crate) severity: Severity,
+}
+
+struct Unfenced<'a> {
+    id: LineId,
+    line: &'a Line,
+    thread: ThreadIndex,
+    sent: Mark,
+    /// By a non-temporal store.
+    stored: bool,
+    mask: u64,
+}
+
+impl Rule for MissingFence {
+    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+        let threads = scene.tracker.threads();
+        let waiting = threads.flat_map(|thread| {
+            let lines = scene.tracker.unfenced(thread);
+            lines.filter_map(move |(id, line)| unfenced(thread, id, line))
+        });
+        let waiting = waiting.filter(|found| scene.ended_in_order(found.0));
+        for (path, found) in by_path(scene.origins, waiting) {
+            let first = found.iter().min_by_key(|(_, found)| found.sent.order);
+            let (_, first) = first.expect("never empty");
+            let message = if first.stored {
+                "no fence waits for this non-temporal store"
+            } else {
+                "no fence waits for this flush"
+            };
+            let draft = Draft {
+                path,
+                tally: Tally {
+                    count: found.len() as u64,
+                    total: scene.total(path),
+                },
+                first: first.sent,
+                place: first.id.span(first.mask),
+                message: message.to_owned(),
+                help: HELP.to_owned(),
+                history: scene.steps([
+                    (
+                        scene.tracker.last_fence(first.thread),
+                        "the thread's last fence",
+                    ),
+                    (first.line.flushed_store, "the last store to the line"),
+                    (
+                        first.sent,
+                        "puts the line on its way, and no fence of this thread follows",
+                    ),
+                ]),
+            };
+            out.push(draft.finding(INFO.id, self.severity));
+        }
+    }
+}
+
+fn unfenced(thread: ThreadIndex, id: LineId, line: &Line) -> Option<(Origin, Unfenced<'_>)> {
+    let mask = line.pending_of(thread) & line.pending & !line.ordered;
+    let (sent, stored) = line.sent_by(thread).filter(|_| mask != 0)?;
+    let found = Unfenced {
+        id,
+        line,
+        thread,
+        sent,
+        stored,
+        mask,
+    };
+    Some((sent.origin, found))
+}

@@ -1,0 +1,1 @@
+//! Tiny recordings for the tests of rules.

@@ -1,0 +1,449 @@
+//! Transactions with an undo log: what each has logged and allocated, and what it changes.
+//!
+//! A transaction belongs to a thread, begins and ends with calls of known functions
+//! ([`library`]), and may be nested: what is logged in an inner one is logged for the outermost.
+//! While it is at work, the program may store to a range only after it has logged it or allocated
+//! it in the same transaction. What functions of the library store, and whatever they call, is
+//! their own business; so are calls that the library makes to itself.
+//!
+//! Addresses are those of the process, for that is what a library is told.
+//!
+//! # Objects whose place is unknown
+//!
+//! An allocation returns the new object in a form that the recording may not keep (a `PMEMoid` is
+//! two words). A transaction with such an object is *blind*: a store that looks unlogged may be to
+//! it. Then only stores to memory that is known to have been in use before count: memory that an
+//! earlier transaction of the process logged or stored to, and that was not freed since.
+
+pub(crate) mod library;
+mod state;
+
+pub(crate) use state::Cover;
+
+use crate::Names;
+use crate::config::{Returns, Transactions as Settings};
+use crate::intervals::Intervals;
+use crashpoint_persist::Origin;
+use crashpoint_persist::x86::{Mark, Who};
+use crashpoint_trace::{Arguments, ContextId, PmAddress, ProcessIndex, SiteId, ThreadIndex};
+use library::{Library, Role};
+use rustc_hash::FxHashMap;
+use state::{OpenCall, State, Unlogged};
+use std::rc::Rc;
+
+/// A range that was logged although it was covered already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doubled {
+    pub(crate) count: u64,
+    pub(crate) mark: Mark,
+    pub(crate) began: Mark,
+    pub(crate) cover: Cover,
+    pub(crate) place: PmAddress,
+    pub(crate) length: u64,
+}
+
+/// A store without a log entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unprotected {
+    pub(crate) count: u64,
+    pub(crate) mark: Mark,
+    pub(crate) began: Mark,
+    pub(crate) place: PmAddress,
+    pub(crate) length: u64,
+    /// The call that logged it too late.
+    pub(crate) logged: Option<Mark>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    process: ProcessIndex,
+    address: u64,
+    length: u64,
+    pm: PmAddress,
+}
+
+/// Follows the transactions of all threads.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    library: Library,
+    /// By site of a call.
+    roles: FxHashMap<SiteId, Option<Rc<Role>>>,
+    /// By context: whether it lies within the library.
+    inside: FxHashMap<ContextId, bool>,
+    threads: Vec<State>,
+    mappings: Vec<Mapping>,
+    /// Memory that earlier transactions used, where it matters.
+    used: FxHashMap<ProcessIndex, Intervals<()>>,
+    /// Whether any allocation had an unknown place.
+    blind: bool,
+    pub(crate) doubled: FxHashMap<Origin, Doubled>,
+    pub(crate) unlogged: FxHashMap<Origin, Unprotected>,
+}
+
+impl Transactions {
+    pub(crate) fn new(settings: &Settings) -> Transactions {
+        Transactions {
+            library: Library::new(settings),
+            roles: FxHashMap::default(),
+            inside: FxHashMap::default(),
+            threads: Vec::new(),
+            mappings: Vec::new(),
+            used: FxHashMap::default(),
+            blind: false,
+            doubled: FxHashMap::default(),
+            unlogged: FxHashMap::default(),
+        }
+    }
+
+    fn state(&mut self, thread: ThreadIndex) -> &mut State {
+        if self.threads.len() <= thread.index() {
+            self.threads.resize_with(thread.index() + 1, State::default);
+        }
+        &mut self.threads[thread.index()]
+    }
+
+    fn role(&mut self, names: &dyn Names, site: SiteId) -> Option<Rc<Role>> {
+        let library = &self.library;
+        let known = self.roles.entry(site).or_insert_with(|| {
+            let role = names.callee(site).and_then(|name| library.role(name));
+            role.cloned().map(Rc::new)
+        });
+        known.clone()
+    }
+
+    /// Whether a function of the library is on the call stack.
+    fn inside(&mut self, names: &dyn Names, context: ContextId) -> bool {
+        if let Some(known) = self.inside.get(&context) {
+            return *known;
+        }
+        let mut path = Vec::new();
+        let mut at = context;
+        let inside = loop {
+            if let Some(known) = self.inside.get(&at) {
+                break *known;
+            }
+            path.push(at);
+            let Some((caller, site)) = names.caller(at) else {
+                break false;
+            };
+            if names
+                .callee(site)
+                .is_some_and(|name| self.library.owns(name))
+            {
+                break true;
+            }
+            at = caller;
+        };
+        // What was walked through on the way up shares the answer of where the walk ended.
+        self.inside
+            .extend(path.into_iter().map(|context| (context, inside)));
+        inside
+    }
+
+    pub(crate) fn map(&mut self, process: ProcessIndex, address: u64, length: u64, pm: PmAddress) {
+        self.unmap(process, address, length);
+        self.mappings.push(Mapping {
+            process,
+            address,
+            length,
+            pm,
+        });
+    }
+
+    pub(crate) fn unmap(&mut self, process: ProcessIndex, address: u64, length: u64) {
+        let end = address.saturating_add(length);
+        self.mappings.retain(|mapping| {
+            mapping.process != process || mapping.address < address || mapping.address >= end
+        });
+        if let Some(used) = self.used.get_mut(&process) {
+            used.remove(address, end);
+        }
+    }
+
+    fn mapping(&self, process: ProcessIndex, address: u64) -> Option<&Mapping> {
+        self.mappings.iter().find(|mapping| {
+            mapping.process == process
+                && mapping.address <= address
+                && address - mapping.address < mapping.length
+        })
+    }
+
+    /// Where the pool probably begins if the library does not say.
+    fn lowest(&self, process: ProcessIndex) -> Option<u64> {
+        let own = self
+            .mappings
+            .iter()
+            .filter(|mapping| mapping.process == process);
+        own.map(|mapping| mapping.address).min()
+    }
+
+    fn place(&self, process: ProcessIndex, address: u64) -> PmAddress {
+        let mapping = self.mapping(process, address);
+        mapping.map_or(PmAddress(0), |mapping| {
+            PmAddress(mapping.pm.0 + (address - mapping.address))
+        })
+    }
+
+    /// A call of a watched function.
+    pub(crate) fn call(
+        &mut self,
+        names: &dyn Names,
+        who: Who,
+        site: SiteId,
+        context: ContextId,
+        arguments: Arguments<'_>,
+    ) {
+        let Some(role) = self.role(names, site) else {
+            return;
+        };
+        let mark = Mark {
+            order: who.order,
+            origin: who.origin,
+        };
+        let process = names.process(who.thread);
+        let outer = !self.inside(names, context);
+        let mut words = [0; 8];
+        words
+            .iter_mut()
+            .zip(arguments.iter())
+            .for_each(|(word, argument)| *word = argument);
+        let state = self.state(who.thread);
+        match &*role {
+            // The function that ends a transaction may do so by another of the library.
+            Role::Commit { leaves } => {
+                if state.commit(*leaves) {
+                    self.over(process, who.thread);
+                }
+            }
+            Role::Abort { leaves } => {
+                if state.abort(*leaves) {
+                    self.over(process, who.thread);
+                }
+            }
+            Role::End => {
+                if state.end() {
+                    self.over(process, who.thread);
+                }
+            }
+            Role::Begin(_) | Role::Alloc(_) if outer => state.open.push(OpenCall {
+                site,
+                arguments: words,
+                mark,
+            }),
+            Role::Log(call) if outer => {
+                let base = if call.in_pool {
+                    state.pool.unwrap_or(0)
+                } else {
+                    0
+                };
+                let plus = call.plus.map_or(0, |at| word(&words, at));
+                let start = word(&words, call.address)
+                    .wrapping_add(base)
+                    .wrapping_add(plus);
+                let end = start.saturating_add(word(&words, call.length));
+                self.log(process, who, start, end);
+            }
+            Role::Free(call) if outer && state.working() => {
+                let base = if call.in_pool {
+                    state.pool.unwrap_or(0)
+                } else {
+                    0
+                };
+                let start = word(&words, call.address).wrapping_add(base);
+                state.freed.push(start);
+            }
+            Role::Begin(_) | Role::Alloc(_) | Role::Log(_) | Role::Free(_) => {}
+        }
+    }
+
+    fn log(&mut self, process: ProcessIndex, who: Who, start: u64, end: u64) {
+        let mark = Mark {
+            order: who.order,
+            origin: who.origin,
+        };
+        let place = self.place(process, start);
+        let state = self.state(who.thread);
+        if !state.working() || start >= end {
+            return;
+        }
+        if let Some(cover) = state.covered.value_at(start)
+            && state.covered.covers(start, end)
+        {
+            let began = state.began;
+            let doubled = self.doubled.entry(who.origin).or_insert(Doubled {
+                count: 0,
+                mark,
+                began,
+                cover,
+                place,
+                length: end - start,
+            });
+            doubled.count += 1;
+            return;
+        }
+        state.cover(start, end, Cover::Logged(mark));
+    }
+
+    /// A watched call has returned.
+    pub(crate) fn returned(&mut self, names: &dyn Names, who: Who, site: SiteId, value: u64) {
+        let Some(role) = self.role(names, site) else {
+            return;
+        };
+        let process = names.process(who.thread);
+        let state = self.state(who.thread);
+        // Calls that were left by a jump never return; those above this one were.
+        let Some(at) = state.open.iter().rposition(|call| call.site == site) else {
+            return;
+        };
+        let call = state.open[at];
+        state.open.truncate(at);
+        match &*role {
+            Role::Begin(pool) => {
+                let pool = pool.map(|at| word(&call.arguments, at));
+                let pool = pool.or_else(|| self.lowest(process));
+                self.state(who.thread).begin(call.mark, pool);
+            }
+            Role::Alloc(alloc) if state.working() => {
+                let start = match alloc.returns {
+                    Returns::Address => Some(value),
+                    Returns::Offset => state.pool.map(|pool| pool.wrapping_add(value)),
+                    Returns::Other => None,
+                };
+                let length = word(&call.arguments, alloc.length);
+                self.allocated(process, who.thread, call.mark, start, length);
+            }
+            Role::Alloc(_)
+            | Role::Commit { .. }
+            | Role::Abort { .. }
+            | Role::End
+            | Role::Log(_)
+            | Role::Free(_) => {}
+        }
+    }
+
+    fn allocated(
+        &mut self,
+        process: ProcessIndex,
+        thread: ThreadIndex,
+        mark: Mark,
+        start: Option<u64>,
+        length: u64,
+    ) {
+        let pool = self.state(thread).pool;
+        // What is not in the pool, or is its beginning, is no object.
+        let known =
+            start.filter(|start| self.mapping(process, *start).is_some() && Some(*start) != pool);
+        let state = self.state(thread);
+        match known {
+            Some(start) => {
+                let end = start.saturating_add(length);
+                state.cover(start, end, Cover::Allocated(mark));
+            }
+            None => {
+                state.blind = true;
+                self.blind = true;
+            }
+        }
+    }
+
+    /// A store to persistent memory.
+    #[inline]
+    pub(crate) fn store(
+        &mut self,
+        names: &dyn Names,
+        who: Who,
+        context: ContextId,
+        address: u64,
+        place: PmAddress,
+        length: u64,
+    ) {
+        let state = self.threads.get(who.thread.index());
+        if state.is_some_and(State::working) && !self.inside(names, context) {
+            self.store_at_work(names, who, address, place, length);
+        }
+    }
+
+    fn store_at_work(
+        &mut self,
+        names: &dyn Names,
+        who: Who,
+        address: u64,
+        place: PmAddress,
+        length: u64,
+    ) {
+        let process = names.process(who.thread);
+        let keep = self.blind;
+        let state = &mut self.threads[who.thread.index()];
+        let end = address.saturating_add(length);
+        if keep {
+            state.stored.push((address, end));
+        }
+        for (from, to) in state.covered.gaps(address, end) {
+            let used = self.used.get(&process);
+            if state.blind && !used.is_some_and(|used| used.covers(from, to)) {
+                continue;
+            }
+            state.unlogged.push(Unlogged {
+                mark: Mark {
+                    order: who.order,
+                    origin: who.origin,
+                },
+                start: from,
+                end: to,
+                place: PmAddress(place.0 + (from - address)),
+                logged: None,
+            });
+        }
+    }
+
+    /// The work of a thread's outermost transaction is over.
+    fn over(&mut self, process: ProcessIndex, thread: ThreadIndex) {
+        let state = &mut self.threads[thread.index()];
+        let mut last = None;
+        for store in &state.unlogged {
+            let found = self
+                .unlogged
+                .entry(store.mark.origin)
+                .or_insert(Unprotected {
+                    count: 0,
+                    mark: store.mark,
+                    began: state.began,
+                    place: store.place,
+                    length: store.end - store.start,
+                    logged: store.logged,
+                });
+            // A store with several gaps is one.
+            if last.replace(store.mark.order) != Some(store.mark.order) {
+                found.count += 1;
+            }
+        }
+        if self.blind {
+            let used = self.used.entry(process).or_default();
+            for (start, end) in &state.stored {
+                used.add(*start, *end, ());
+            }
+            for start in &state.freed {
+                let end = used.run_end(*start);
+                used.remove(*start, end);
+            }
+        }
+        state.clear();
+    }
+
+    /// Transactions that are open when the recording ends are over too.
+    pub(crate) fn conclude(&mut self, names: &dyn Names) {
+        for thread in 0..self.threads.len() {
+            let thread = ThreadIndex(thread as u32);
+            self.over(names.process(thread), thread);
+        }
+    }
+}
+
+fn word(words: &[u64; 8], at: usize) -> u64 {
+    words.get(at).copied().unwrap_or(0)
+}
+
+/// Names and patterns of functions whose calls must be recorded for these rules.
+pub fn watched_calls(settings: &Settings) -> Vec<String> {
+    Library::new(settings).names()
+}
