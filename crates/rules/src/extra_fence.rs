@@ -168,3 +168,86 @@ fn shared_processes(scene: &Scene<'_>) -> FxHashSet<ProcessIndex> {
     let shared = threads.into_iter().filter(|(_, threads)| threads.len() > 1);
     shared.map(|(process, _)| process).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+    use crate::config::Mfence;
+    use crate::testing::{Tape, assert_found, brief};
+    use crashpoint_trace::{FenceKind, FlushKind, StoreKind};
+
+    #[test]
+    fn a_second_fence_is_found() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).persist(2, 0).fence(4);
+        assert_found!(tape, [("extra-fence", 4, 1)]);
+        assert_eq!(tape.findings()[0].history.len(), 2);
+        assert_eq!(tape.findings()[0].length, 0);
+    }
+
+    #[test]
+    fn a_fence_before_anything_was_flushed_is_found() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).fence(2).persist(3, 0);
+        assert_found!(tape, [("extra-fence", 2, 1)]);
+    }
+
+    #[test]
+    fn a_fence_for_a_flush_or_a_non_temporal_store_or_unknown_assembly_is_fine() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8)
+            .flush_as(FlushKind::Clflush, 2, 0)
+            .fence(3);
+        tape.store_as(StoreKind::NonTemporal, 4, 0..8).fence(5);
+        tape.opaque(6).fence(7);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn a_flush_of_another_thread_is_no_reason_to_fence() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8)
+            .flush(2, 0)
+            .thread(1)
+            .fence(3)
+            .thread(0)
+            .fence(4);
+        assert_found!(tape, [("extra-fence", 3, 1)]);
+    }
+
+    #[test]
+    fn locked_instructions_are_never_extra() {
+        let mut tape = Tape::default();
+        tape.fence_as(FenceKind::Locked, 1);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn mfence_is_left_alone_where_another_thread_could_notice() {
+        let mut tape = Tape::default();
+        tape.fence_as(FenceKind::Mfence, 1);
+        assert_found!(tape, [("extra-fence", 1, 1)]);
+        tape.thread(1).store(2, 0..8).persist(3, 0);
+        assert_found!(tape, []);
+        let mut config = Config::default();
+        config.rules.extra_fence.mfence = Mfence::Always;
+        assert_eq!(
+            brief(&tape.findings_with(config)),
+            [("extra-fence".to_owned(), 1, 1)]
+        );
+    }
+
+    #[test]
+    fn a_fence_that_is_needed_most_of_the_time_is_fine() {
+        let mut tape = Tape::default();
+        for round in 0..5 {
+            if round < 3 {
+                tape.store(1, 0..8).flush(2, 0);
+            }
+            tape.fence(3);
+        }
+        assert_found!(tape, []);
+        tape.fence(3);
+        assert_found!(tape, [("extra-fence", 3, 3)]);
+    }
+}

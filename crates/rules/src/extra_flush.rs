@@ -206,3 +206,90 @@ fn draft(scene: &Scene<'_>, path: Path, tally: Tally, counts: Vec<Count>) -> Opt
         ]),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+    use crate::testing::{Tape, assert_found};
+    use crashpoint_trace::StoreKind;
+
+    #[test]
+    fn a_flush_of_a_line_that_was_just_flushed_is_found() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..16).flush(2, 0).flush(3, 8).fence(4);
+        assert_found!(tape, [("extra-flush", 3, 1)]);
+        let finding = &tape.findings()[0];
+        assert!(
+            finding.message.contains("already flushed"),
+            "{}",
+            finding.message
+        );
+        assert_eq!(finding.history.len(), 3);
+    }
+
+    #[test]
+    fn a_flush_of_a_clean_line_is_found() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..16).persist(2, 0).persist(4, 0);
+        assert_found!(tape, [("extra-flush", 4, 1)]);
+        let finding = &tape.findings()[0];
+        assert!(finding.message.contains("clean"), "{}", finding.message);
+        assert_eq!(finding.history.len(), 4);
+    }
+
+    #[test]
+    fn a_flush_of_an_untouched_line_is_found_unless_switched_off() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).flush(2, 0).flush(3, 64).fence(4);
+        assert_found!(tape, [("extra-flush", 3, 1)]);
+        let mut config = Config::default();
+        config.rules.extra_flush.untouched = false;
+        assert_eq!(tape.findings_with(config), []);
+    }
+
+    #[test]
+    fn a_flush_of_a_line_that_was_stored_to_is_fine() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8)
+            .flush(2, 0)
+            .store(3, 8..16)
+            .flush(4, 0)
+            .fence(5);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn a_flush_that_is_needed_most_of_the_time_is_fine() {
+        let mut tape = Tape::default();
+        for round in 0..5 {
+            tape.store(1, 0..8).flush(2, 0);
+            if round < 3 {
+                tape.store(3, 0..8);
+            }
+            tape.flush(4, 0).fence(5);
+        }
+        assert_found!(tape, []);
+        tape.store(1, 0..8).flush(2, 0).flush(4, 0).fence(5);
+        assert_found!(tape, [("extra-flush", 4, 3)]);
+        assert!(tape.findings()[0].message.contains("in 3 of 6 executions"));
+    }
+
+    #[test]
+    fn a_thread_has_to_flush_what_another_has_not_fenced() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).flush(2, 0);
+        tape.thread(1).flush(3, 0).fence(4);
+        tape.thread(0).fence(5);
+        assert_found!(tape, []);
+        tape.thread(1).flush(6, 0).fence(4);
+        assert_found!(tape, [("extra-flush", 6, 1)]);
+    }
+
+    #[test]
+    fn a_flush_for_a_foreign_write_is_fine_whenever_it_is_noticed() {
+        let mut tape = Tape::default();
+        tape.store_as(StoreKind::Foreign, 1, 0..8).persist(2, 0);
+        tape.persist(4, 0).store_as(StoreKind::Foreign, 1, 0..8);
+        assert_found!(tape, []);
+    }
+}

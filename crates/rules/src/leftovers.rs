@@ -38,7 +38,7 @@ use std::collections::VecDeque;
 pub const FENCES_AFTER: usize = 16;
 
 /// Stores of more bytes than this are copies of objects, and compared only with their like.
-const NARROW_BYTES: u32 = 16;
+const NARROW_BYTES: u32 = 8;
 
 /// What is known of a line beyond its state. All masks are of bytes.
 #[derive(Debug, Default)]

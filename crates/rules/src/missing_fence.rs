@@ -112,3 +112,83 @@ fn unfenced(thread: ThreadIndex, id: LineId, line: &Line) -> Option<(Origin, Unf
     };
     Some((sent.origin, found))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Tape, assert_found};
+    use crashpoint_trace::{FenceKind, FlushKind, StoreKind};
+
+    #[test]
+    fn a_flush_without_a_fence_is_found() {
+        for kind in [FlushKind::Clwb, FlushKind::Clflushopt] {
+            let mut tape = Tape::default();
+            tape.store(1, 0..8)
+                .persist(2, 0)
+                .store(4, 0..8)
+                .flush_as(kind, 5, 0);
+            assert_found!(tape, [("missing-fence", 5, 1)]);
+            let steps = tape.findings()[0].history.len();
+            assert_eq!(steps, 3);
+        }
+    }
+
+    #[test]
+    fn any_fence_of_the_thread_will_do() {
+        for kind in [FenceKind::Sfence, FenceKind::Mfence, FenceKind::Locked] {
+            let mut tape = Tape::default();
+            tape.store(1, 0..8).flush(2, 0).fence_as(kind, 3);
+            assert_found!(tape, []);
+        }
+    }
+
+    #[test]
+    fn a_fence_of_another_thread_will_not_do() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8)
+            .flush(2, 0)
+            .thread(1)
+            .store(3, 64..72)
+            .persist(4, 64);
+        assert_found!(tape, [("missing-fence", 2, 1)]);
+    }
+
+    #[test]
+    fn another_thread_may_flush_and_fence_the_line_too() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).flush(2, 0).thread(1).persist(4, 0);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn clflush_needs_no_fence() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).flush_as(FlushKind::Clflush, 2, 0);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn a_non_temporal_store_needs_a_fence() {
+        let mut tape = Tape::default();
+        tape.store_as(StoreKind::NonTemporal, 1, 0..128);
+        assert_found!(tape, [("missing-fence", 1, 2)]);
+        assert!(tape.findings()[0].message.contains("non-temporal"));
+    }
+
+    #[test]
+    fn a_flush_of_nothing_needs_no_fence() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8)
+            .persist(2, 0)
+            .store(4, 64..72)
+            .persist(2, 64)
+            .flush(5, 4096);
+        assert_found!(tape, [("extra-flush", 5, 1)]);
+    }
+
+    #[test]
+    fn a_killed_process_may_have_been_about_to_fence() {
+        let mut tape = Tape::default();
+        tape.kill().store(1, 0..8).flush(2, 0);
+        assert_found!(tape, []);
+    }
+}

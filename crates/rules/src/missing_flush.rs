@@ -122,3 +122,99 @@ pub(crate) fn history(scene: &Scene<'_>, left: &Left) -> Vec<Step> {
     steps.sort_by_key(|step| step.order);
     steps
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::leftovers::FENCES_AFTER;
+    use crate::testing::{Tape, assert_found};
+    use crashpoint_trace::StoreKind;
+
+    #[test]
+    fn a_store_without_a_flush_is_found() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).persist(2, 0).store(4, 0..8);
+        assert_found!(tape, [("missing-flush", 4, 1)]);
+        let finding = &tape.findings()[0];
+        assert_eq!((finding.place.0, finding.length), (0, 8));
+        assert_eq!(
+            (finding.count, finding.total, finding.first_order),
+            (1, 1, 4)
+        );
+        let steps: Vec<u64> = finding.history.iter().map(|step| step.order).collect();
+        assert_eq!(steps, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_flushed_and_fenced_store_is_fine() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8)
+            .persist(2, 0)
+            .store(4, 0..8)
+            .persist(2, 0);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn a_place_that_other_sites_persist_is_not_taken_for_volatile() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).persist(2, 0);
+        for _ in 0..5 {
+            tape.store(4, 0..8).store(5, 64..72).persist(2, 64);
+        }
+        assert_found!(tape, [("missing-flush", 4, 5)]);
+    }
+
+    #[test]
+    fn each_call_path_is_a_finding_of_its_own() {
+        let mut tape = Tape::default();
+        tape.context(1).store(4, 0..8).store(4, 64..72);
+        tape.context(2).store(4, 128..136);
+        assert_found!(tape, [("missing-flush", 4, 2), ("missing-flush", 4, 1)]);
+    }
+
+    #[test]
+    fn one_line_of_a_range_is_enough() {
+        let mut tape = Tape::default();
+        tape.store(1, 60..68).persist(2, 0);
+        assert_found!(tape, [("missing-flush", 1, 1)]);
+        assert_eq!(tape.findings()[0].place.0, 64);
+    }
+
+    #[test]
+    fn a_store_that_was_replaced_is_not_to_blame() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..64)
+            .store(2, 0..8)
+            .persist(3, 0)
+            .store(2, 0..8)
+            .persist(3, 0);
+        tape.store(5, 0..8).store(6, 0..8);
+        assert_found!(tape, [("missing-flush", 6, 1)]);
+    }
+
+    #[test]
+    fn non_temporal_stores_and_msync_need_no_flush() {
+        let mut tape = Tape::default();
+        tape.store_as(StoreKind::NonTemporal, 1, 0..64).fence(2);
+        tape.store(3, 64..72).msync(4, 64..128);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn a_foreign_write_is_not_reported() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).store_as(StoreKind::Foreign, 2, 0..64);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn a_killed_process_may_have_been_interrupted() {
+        let mut tape = Tape::default();
+        tape.kill().store(1, 0..8);
+        for _ in 0..FENCES_AFTER {
+            tape.store(2, 64..72).persist(3, 64);
+        }
+        tape.store(2, 64..72);
+        assert_found!(tape, [("missing-flush", 1, 1)]);
+    }
+}

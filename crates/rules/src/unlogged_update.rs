@@ -80,3 +80,139 @@ impl Rule for UnloggedUpdate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{BASE, assert_found, begun};
+
+    #[test]
+    fn a_store_that_is_not_logged_is_found() {
+        let mut tape = begun();
+        tape.log(10, 0..8)
+            .store(11, 0..8)
+            .store(12, 64..72)
+            .persist(13, 0)
+            .persist(13, 64)
+            .commit();
+        assert_found!(tape, [("unlogged-update", 12, 1)]);
+        let finding = &tape.findings()[0];
+        assert_eq!((finding.place.0, finding.length), (64, 8));
+    }
+
+    #[test]
+    fn a_store_outside_of_transactions_needs_no_log() {
+        let mut tape = begun();
+        tape.commit().store(11, 0..8).persist(13, 0);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn a_store_that_is_logged_later_is_found_as_such() {
+        let mut tape = begun();
+        tape.store(11, 0..8).log(10, 0..64).persist(13, 0).commit();
+        assert_found!(tape, [("unlogged-update", 11, 1)]);
+        let finding = &tape.findings()[0];
+        assert!(
+            finding.message.contains("only after"),
+            "{}",
+            finding.message
+        );
+        let steps: Vec<u32> = finding.history.iter().map(|step| step.site.0).collect();
+        assert_eq!(steps, [1, 11, 10]);
+    }
+
+    #[test]
+    fn part_of_a_store_may_be_unlogged() {
+        let mut tape = begun();
+        tape.log(10, 0..8)
+            .log(11, 12..16)
+            .store(12, 0..16)
+            .persist(13, 0)
+            .commit();
+        assert_found!(tape, [("unlogged-update", 12, 1)]);
+        let finding = &tape.findings()[0];
+        assert_eq!((finding.place.0, finding.length), (8, 4));
+    }
+
+    #[test]
+    fn a_new_object_may_be_stored_to() {
+        let mut tape = begun();
+        tape.calls(10, "pmemobj_tx_zalloc", &[64, 1], 1024)
+            .store(11, 1024..1088);
+        tape.persist(13, 1024).commit();
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn what_the_library_stores_is_its_own_business() {
+        let mut tape = begun();
+        tape.call(10, "pmemobj_tx_add_range_direct", &[BASE, 8])
+            .within(5, 10);
+        tape.store(20, 512..520)
+            .within(6, 21)
+            .store(22, 576..584)
+            .persist(13, 512);
+        tape.persist(13, 576).context(0).returns(10, 0).commit();
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn a_transaction_that_does_not_end_is_judged_too() {
+        let mut tape = begun();
+        tape.store(11, 0..8).persist(13, 0);
+        assert_found!(tape, [("unlogged-update", 11, 1)]);
+    }
+
+    #[test]
+    fn handlers_of_commit_and_abort_are_outside() {
+        for over in ["pmemobj_tx_commit", "pmemobj_tx_process"] {
+            let mut tape = begun();
+            tape.calls(5, over, &[], 0).store(11, 0..8).persist(13, 0);
+            tape.calls(6, over, &[], 0)
+                .calls(7, "pmemobj_tx_end", &[], 0);
+            assert_found!(tape, []);
+        }
+        // An abort jumps away and never returns.
+        let mut tape = begun();
+        tape.call(5, "pmemobj_tx_abort", &[1])
+            .store(11, 0..8)
+            .persist(13, 0);
+        tape.calls(7, "pmemobj_tx_end", &[], 0)
+            .store(11, 0..8)
+            .persist(13, 0);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn after_an_inner_transaction_the_outer_one_goes_on() {
+        let mut tape = begun();
+        tape.begin()
+            .commit()
+            .store(11, 0..8)
+            .persist(13, 0)
+            .commit();
+        assert_found!(tape, [("unlogged-update", 11, 1)]);
+    }
+
+    #[test]
+    fn with_an_object_of_unknown_place_only_memory_in_use_counts() {
+        let mut tape = begun();
+        let unknown = 0xdead_beef_dead_beef;
+        tape.calls(10, "pmemobj_tx_alloc", &[64, 1], unknown)
+            .store(11, 1024..1088);
+        tape.persist(13, 1024).commit();
+        assert_found!(tape, []);
+        tape.begin()
+            .calls(10, "pmemobj_tx_alloc", &[64, 1], unknown);
+        tape.store(12, 1024..1032)
+            .persist(13, 1024)
+            .store(14, 2048..2056)
+            .persist(13, 2048);
+        tape.calls(15, "pmemobj_tx_free", &[7, 1024], 0).commit();
+        assert_found!(tape, [("unlogged-update", 12, 1)]);
+        tape.begin()
+            .calls(10, "pmemobj_tx_alloc", &[64, 1], unknown);
+        tape.store(16, 1024..1032).persist(13, 1024).commit();
+        assert_found!(tape, [("unlogged-update", 12, 1)]);
+    }
+}

@@ -88,3 +88,73 @@ fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
         history: history(scene, example),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Tape, assert_found};
+    use crashpoint_trace::StoreKind;
+
+    #[test]
+    fn a_counter_that_is_never_flushed_is_found() {
+        let mut tape = Tape::default();
+        for _ in 0..10 {
+            tape.store(1, 0..8);
+        }
+        assert_found!(tape, [("unpersisted", 1, 10)]);
+    }
+
+    #[test]
+    fn a_lock_beside_persistent_data_is_found_where_it_is_taken_and_released() {
+        let mut tape = Tape::default();
+        tape.store(1, 0..8).store(2, 8..16).persist(3, 0);
+        for _ in 0..5 {
+            tape.store_as(StoreKind::Locked, 5, 0..8);
+            tape.store(6, 8..16).persist(3, 0);
+            tape.store(7, 0..8);
+        }
+        assert_found!(tape, [("unpersisted", 5, 5), ("unpersisted", 7, 1)]);
+    }
+
+    #[test]
+    fn a_site_whose_stores_are_only_flushed_by_accident_is_found_too() {
+        let mut tape = Tape::default();
+        // A counter at 0, pointers at 8; the pointer is persisted from time to time.
+        tape.store(9, 0..16).persist(10, 0);
+        for _ in 0..3 {
+            tape.store(1, 0..8).store(12, 64..72).persist(13, 64);
+            tape.store(2, 0..8).store(12, 64..72).persist(13, 64);
+            tape.store(3, 8..16).persist(4, 0);
+        }
+        tape.store(1, 0..8).store(12, 64..72).persist(13, 64);
+        assert_found!(tape, [("unpersisted", 2, 3), ("unpersisted", 1, 1)]);
+    }
+
+    #[test]
+    fn a_counter_that_is_flushed_is_fine() {
+        let mut tape = Tape::default();
+        for _ in 0..10 {
+            tape.store(1, 0..8).persist(2, 0);
+        }
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn values_that_are_computed_in_place_and_flushed_once_are_fine() {
+        let mut tape = Tape::default();
+        for _ in 0..10 {
+            tape.store(1, 0..8);
+        }
+        tape.store(2, 64..72).persist(3, 64).persist(5, 0);
+        assert_found!(tape, []);
+    }
+
+    #[test]
+    fn no_site_is_reported_by_both_rules() {
+        let mut tape = Tape::default();
+        for line in 0..4 {
+            tape.store(1, line * 64..line * 64 + 8);
+        }
+        tape.store(1, 0..8);
+        assert_found!(tape, [("unpersisted", 1, 5)]);
+    }
+}
