@@ -10,11 +10,17 @@
 #![forbid(unsafe_code)]
 
 pub mod binary;
+pub mod calls;
+pub mod cfg;
+pub mod control;
+pub mod dominance;
 pub mod elf;
 mod id;
 pub mod model;
 mod nesting;
 mod ops;
+pub mod text;
+pub mod types;
 mod validate;
 
 pub use model::*;
