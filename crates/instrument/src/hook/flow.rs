@@ -1,0 +1,350 @@
+//! Writing the flow stream inline; the format is `crashpoint_abi::flow`.
+
+use super::{Body, RARELY};
+use crate::action::Action;
+use crate::llvm::{self, Block, Builder, Value};
+use crashpoint_abi::flow;
+use crashpoint_abi::layout::offsets;
+use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
+use rustc_hash::FxHashMap;
+
+/// What is written at the end of a segment.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// The segment begins where a call returned.
+    pub after_call: bool,
+    /// The result of the invoke that the segment begins behind: its address and its value stand
+    /// before everything else.
+    pub head_root: Option<Value>,
+    pub head_value: Option<Value>,
+    pub roots: Vec<Value>,
+    pub words: Vec<Value>,
+    pub values: Vec<Value>,
+    pub end: End,
+}
+
+/// How a segment ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum End {
+    /// A call, or a branch that needs no record.
+    #[default]
+    Silent,
+    Branch {
+        condition: Value,
+    },
+    Switch(Value),
+    Return,
+}
+
+impl End {
+    pub fn of(instruction: Value, tail: bool) -> End {
+        match instruction.opcode() {
+            _ if tail => End::Return,
+            LLVMOpcode::LLVMRet => End::Return,
+            LLVMOpcode::LLVMBr if instruction.successors().len() == 2 => End::Branch {
+                condition: instruction.operand(0),
+            },
+            LLVMOpcode::LLVMSwitch => End::Switch(instruction),
+            _ => End::Silent,
+        }
+    }
+}
+
+impl Group {
+    pub fn is_empty(&self) -> bool {
+        !self.after_call
+            && self.roots.is_empty()
+            && self.words.is_empty()
+            && self.values.is_empty()
+            && matches!(self.end, End::Silent)
+    }
+}
+
+/// Whether the value of an instruction is recorded at level value: what comes from memory or from
+/// code that the model does not have.
+pub fn records_value(module: llvm::Module, action: &Action, instruction: Value) -> bool {
+    let source = match instruction.opcode() {
+        LLVMOpcode::LLVMLoad
+        | LLVMOpcode::LLVMAtomicRMW
+        | LLVMOpcode::LLVMAtomicCmpXchg
+        | LLVMOpcode::LLVMVAArg => true,
+        LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => {
+            matches!(action, Action::Call(_) | Action::Assembly(_))
+        }
+        _ => false,
+    };
+    source && value_class(module, instruction).is_some()
+}
+
+/// The power of two that a value's bytes are padded to.
+fn value_class(module: llvm::Module, value: Value) -> Option<u8> {
+    let ty = value.ty();
+    if ty.is_void() || !ty.is_sized() || ty.is_scalable() {
+        return None;
+    }
+    match ty.store_bytes(module) {
+        0 => None,
+        bytes @ 1..=64 => Some(bytes.next_power_of_two().trailing_zeros() as u8),
+        _ => None,
+    }
+}
+
+/// Blocks that indirect branches lead to, and the number of the successor they stand for.
+pub type Arrivals = FxHashMap<Block, Value>;
+
+/// Puts a phi into each target of an indirect branch or `asm goto` that tells how it was reached:
+/// the number of the successor, or -1 from elsewhere.
+pub fn arrivals(build: &Builder, blocks: &[Vec<Value>]) -> Arrivals {
+    let terminators = || blocks.iter().filter_map(|block| block.last().copied());
+    let indirect = |terminator: Value| {
+        matches!(
+            terminator.opcode(),
+            LLVMOpcode::LLVMIndirectBr | LLVMOpcode::LLVMCallBr
+        )
+    };
+    let mut edges: FxHashMap<Block, Vec<(Value, Block)>> = FxHashMap::default();
+    let mut targets: Vec<Block> = Vec::new();
+    if !terminators().any(indirect) {
+        return Arrivals::default();
+    }
+    for terminator in terminators() {
+        let successors = terminator.successors();
+        for to in &successors {
+            let first = successors.iter().position(|other| other == to);
+            let number = match indirect(terminator) {
+                true => {
+                    targets.push(*to);
+                    first.expect("it is one of them") as u32
+                }
+                false => u32::MAX,
+            };
+            let incoming = (build.number(number), terminator.block());
+            edges.entry(*to).or_default().push(incoming);
+        }
+    }
+    targets
+        .into_iter()
+        .map(|to| {
+            build.before(to.instructions()[0]);
+            (to, edges.remove(&to))
+        })
+        .filter_map(|(to, incoming)| Some((to, build.phi(build.i32, &incoming?))))
+        .collect()
+}
+
+/// Where the next record goes.
+struct Cursor {
+    base: Value,
+    offset: usize,
+    /// Bytes since the limit was checked.
+    unchecked: usize,
+}
+
+/// What one record may take beyond its bytes: addresses are written as eight bytes.
+const SLACK_BYTES: usize = 80;
+
+impl Body<'_> {
+    pub fn group(&mut self, anchor: Value, group: &Group) {
+        let build = self.build();
+        let end = build.if_then(self.activation.flow(self.build()), anchor, RARELY);
+        let mut cursor = self.check_limit(end);
+        if group.after_call {
+            self.put_byte(&mut cursor, flow::AFTER_CALL);
+        }
+        if let Some(root) = group.head_root {
+            self.put_address(&mut cursor, root, end);
+        }
+        if let Some(value) = group.head_value {
+            cursor = self.put_values(cursor, &[value], end);
+        }
+        for &root in &group.roots {
+            self.put_address(&mut cursor, root, end);
+        }
+        for &word in &group.words {
+            self.make_room(&mut cursor, end);
+            self.put_byte(&mut cursor, flow::WORD);
+            let word = self.build().resize(word, self.build().i64);
+            self.put(&mut cursor, word, 8);
+        }
+        if !group.values.is_empty() {
+            cursor = self.put_values(cursor, &group.values, end);
+        }
+        self.make_room(&mut cursor, end);
+        match group.end {
+            End::Silent => {}
+            End::Return => self.put_byte(&mut cursor, flow::RETURN),
+            End::Branch { condition } => {
+                let build = self.build();
+                let taken = build.constant(build.i8, flow::BRANCH.into());
+                let other = build.constant(build.i8, u64::from(flow::BRANCH) + 1);
+                let record = build.select(condition, taken, other);
+                self.put(&mut cursor, record, 1);
+            }
+            End::Switch(switch) => {
+                let number = self.successor_number(switch, end);
+                self.put_switch(&mut cursor, number);
+            }
+        }
+        self.advance(&cursor);
+    }
+
+    /// Control came from an indirect branch, unless the number is negative.
+    pub fn arrival(&mut self, anchor: Value, number: Value) {
+        let build = self.build();
+        let zero = build.number(0);
+        let came = build.compare(LLVMIntPredicate::LLVMIntSGE, number, zero);
+        let both = build.and(self.activation.flow(self.build()), came);
+        let end = build.if_then(both, anchor, RARELY);
+        let mut cursor = self.check_limit(end);
+        self.put_switch(&mut cursor, number);
+        self.advance(&cursor);
+    }
+
+    /// A cursor with room for [`flow::ROOM_BYTES`]; the builder stands before `end`.
+    fn check_limit(&self, end: Value) -> Cursor {
+        let build = self.build();
+        let thread = self.activation.entered(build);
+        let at = build.offset(thread, offsets::THREAD_FLOW_CURSOR as i64);
+        let limit = build.offset(thread, offsets::THREAD_FLOW_LIMIT as i64);
+        let here = build.load(build.pointer, at);
+        let limit = build.load(build.pointer, limit);
+        let full = build.compare(LLVMIntPredicate::LLVMIntUGT, here, limit);
+        let head = end.block();
+        let back = build.if_then(full, end, RARELY);
+        self.object.call(self.object.hooks.flow_full, &[thread]);
+        let renewed = build.load(build.pointer, at);
+        build.before(end);
+        let base = build.phi(build.pointer, &[(here, head), (renewed, back.block())]);
+        Cursor {
+            base,
+            offset: 0,
+            unchecked: 0,
+        }
+    }
+
+    /// Checks the limit again where a long group comes near the room that the last check granted.
+    fn make_room(&self, cursor: &mut Cursor, end: Value) {
+        if cursor.unchecked + SLACK_BYTES > flow::ROOM_BYTES {
+            self.advance(cursor);
+            *cursor = self.check_limit(end);
+        }
+    }
+
+    fn advance(&self, cursor: &Cursor) {
+        let build = self.build();
+        let thread = self.activation.entered(build);
+        let at = build.offset(thread, offsets::THREAD_FLOW_CURSOR as i64);
+        build.store(build.offset(cursor.base, cursor.offset as i64), at);
+    }
+
+    /// Writes a value, of which `bytes` count.
+    fn put(&self, cursor: &mut Cursor, value: Value, bytes: usize) {
+        let build = self.build();
+        build.store_unaligned(value, build.offset(cursor.base, cursor.offset as i64));
+        cursor.offset += bytes;
+        cursor.unchecked += bytes;
+    }
+
+    fn put_byte(&self, cursor: &mut Cursor, byte: u8) {
+        let value = self.build().constant(self.build().i8, byte.into());
+        self.put(cursor, value, 1);
+    }
+
+    /// Tag and address in one word; what follows overwrites its last byte.
+    fn put_address(&self, cursor: &mut Cursor, pointer: Value, end: Value) {
+        self.make_room(cursor, end);
+        let build = self.build();
+        let address = build.shift_left(build.address(pointer), build.word(8));
+        let record = build.or(address, build.word(flow::ADDRESS.into()));
+        self.put(cursor, record, flow::ADDRESS_BYTES);
+    }
+
+    fn put_switch(&self, cursor: &mut Cursor, number: Value) {
+        self.put_byte(cursor, flow::SWITCH);
+        let number = self.build().resize(number, self.build().i16);
+        self.put(cursor, number, flow::SWITCH_BYTES - 1);
+    }
+
+    /// Values, if the level asks for them.
+    fn put_values(&self, cursor: Cursor, values: &[Value], end: Value) -> Cursor {
+        let build = self.build();
+        let start = build.offset(cursor.base, cursor.offset as i64);
+        let head = end.block();
+        let inner = build.if_then(self.activation.value(self.build()), end, RARELY);
+        let mut inside = Cursor {
+            base: start,
+            offset: 0,
+            unchecked: cursor.unchecked,
+        };
+        for &value in values {
+            self.make_room(&mut inside, inner);
+            self.put_value(&mut inside, value);
+        }
+        let finish = build.offset(inside.base, inside.offset as i64);
+        let last = inner.block();
+        build.before(end);
+        Cursor {
+            base: build.phi(build.pointer, &[(start, head), (finish, last)]),
+            offset: 0,
+            unchecked: inside.unchecked,
+        }
+    }
+
+    fn put_value(&self, cursor: &mut Cursor, value: Value) {
+        let build = self.build();
+        let class = value_class(self.object.module, value).expect("only such values are recorded");
+        let padded = 1 << class;
+        self.put_byte(cursor, flow::VALUE + class);
+        let ty = value.ty();
+        if ty.integer_bits().is_some() {
+            let wide = build.resize(value, build.integer(8 << class));
+            return self.put(cursor, wide, padded);
+        }
+        if ty.store_bytes(self.object.module) != padded as u64 {
+            let zero = build.null(build.integer(8 << class));
+            let at = build.offset(cursor.base, cursor.offset as i64);
+            build.store_unaligned(zero, at);
+        }
+        self.put(cursor, value, padded);
+    }
+
+    /// The number of the successor that a switch is about to take: the first one that is that
+    /// block.
+    fn successor_number(&self, switch: Value, end: Value) -> Value {
+        let build = self.build();
+        let module = self.object.module;
+        let successors = switch.successors();
+        let function = end.block().function();
+        let first_of = |block: &Block| {
+            let position = successors.iter().position(|other| other == block);
+            position.expect("it is one of them") as u64
+        };
+        // One block for each number; they meet where the records go on.
+        let head = end.block();
+        let rest = build.split(end);
+        let mut numbers: Vec<(u64, Block)> = Vec::new();
+        let mut block_of = |number: u64| match numbers.iter().find(|(n, _)| *n == number) {
+            Some((_, block)) => *block,
+            None => {
+                let block = function.append_block(module);
+                build.at_end(block);
+                build.branch(rest);
+                numbers.push((number, block));
+                block
+            }
+        };
+        let default = block_of(0);
+        let cases: Vec<(Value, Block)> = switch
+            .switch_cases()
+            .into_iter()
+            .map(|(value, block)| (value, block_of(first_of(&block))))
+            .collect();
+        build.replace_terminator(head, |build| build.switch(switch.operand(0), default, &cases));
+        build.before(end);
+        let incoming: Vec<(Value, Block)> = numbers
+            .into_iter()
+            .map(|(number, block)| (build.constant(build.i16, number), block))
+            .collect();
+        build.phi(build.i16, &incoming)
+    }
+}

@@ -1,0 +1,231 @@
+//! Hooks of loads, stores, atomics, flushes and fences.
+
+use super::{Body, RARELY};
+use crate::action::may_be_persistent;
+use crate::llvm::Value;
+use crashpoint_abi::CACHE_LINE_BYTES;
+use crashpoint_abi::layout::offsets;
+use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
+use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
+
+impl Body<'_> {
+    /// A store of any type has been made.
+    pub fn store(&mut self, anchor: Value, index: usize, kind: StoreKind) {
+        let (_, store) = self.planned(index);
+        let (value, pointer) = (store.operand(0), store.operand(1));
+        if kind == StoreKind::Locked {
+            self.locked(anchor, index);
+        }
+        self.stored(anchor, index, pointer, value, kind);
+    }
+
+    /// Reports that `value` is at `pointer` now, if that is persistent memory.
+    fn stored(
+        &self,
+        anchor: Value,
+        index: usize,
+        pointer: Value,
+        value: Value,
+        kind: StoreKind,
+    ) {
+        let build = self.build();
+        let bytes = value.ty().store_bytes(self.object.module);
+        let condition = self.object.in_persistent_memory(pointer);
+        let end = self.only_if(condition, anchor);
+        let scalar = matches!(bytes, 1 | 2 | 4 | 8).then(|| build.widen(value)).flatten();
+        let thread = self.thread(end);
+        let site = self.object.site(self.site(index));
+        match scalar {
+            Some(word) => {
+                let size_and_kind = build.number(bytes as u32 | (kind as u32) << 8);
+                self.object.call(
+                    self.object.hooks.store,
+                    &[thread, site, pointer, word, size_and_kind],
+                );
+            }
+            None => self.report_range(thread, site, pointer, build.word(bytes), kind),
+        }
+    }
+
+    fn report_range(
+        &self,
+        thread: Value,
+        site: Value,
+        pointer: Value,
+        length: Value,
+        kind: StoreKind,
+    ) {
+        let kind = self.build().number(kind as u32);
+        self.object.call(
+            self.object.hooks.range,
+            &[thread, site, pointer, length, kind],
+        );
+    }
+
+    /// Reports that `length` bytes at `pointer` were written, if that is persistent memory.
+    pub fn range(
+        &self,
+        anchor: Value,
+        index: usize,
+        pointer: Value,
+        length: Value,
+        kind: StoreKind,
+    ) {
+        let build = self.build();
+        let mut condition = self.object.in_persistent_memory(pointer);
+        if !length.is_constant_integer() {
+            condition = build.and(condition, build.is_not_zero(length));
+        }
+        let end = self.only_if(condition, anchor);
+        let thread = self.thread(end);
+        let site = self.object.site(self.site(index));
+        self.report_range(thread, site, pointer, length, kind);
+    }
+
+    /// A memory intrinsic has run.
+    pub fn memory(&mut self, anchor: Value, index: usize) {
+        let build = self.build();
+        let (_, call) = self.planned(index);
+        let length = build.resize(call.operand(2), build.i64);
+        if length.small_integer() != Some(0) {
+            self.range(anchor, index, call.operand(0), length, StoreKind::Memory);
+        }
+    }
+
+    /// The start of the cache line, if that is what the instruction addresses.
+    pub fn line_of(&self, pointer: Value, line: bool) -> Value {
+        if !line {
+            return pointer;
+        }
+        let build = self.build();
+        let within = build.and(build.address(pointer), build.word(CACHE_LINE_BYTES - 1));
+        build.index_bytes(pointer, build.sub(build.word(0), within))
+    }
+
+    /// Loads that were made since the last other event.
+    pub fn loads(&mut self, anchor: Value, loads: &[usize]) {
+        let build = self.build();
+        let asked = build.is_not_zero(self.object.load_span());
+        let end = self.only_if(asked, anchor);
+        for &index in loads {
+            build.before(end);
+            let (_, load) = self.planned(index);
+            let pointer = load.operand(0);
+            let bytes = load.ty().store_bytes(self.object.module);
+            self.loaded(end, index, pointer, bytes);
+        }
+    }
+
+    /// Reports a load, if that is asked for at this address.
+    pub fn loaded(&self, anchor: Value, index: usize, pointer: Value, bytes: u64) {
+        let build = self.build();
+        let condition = self.object.in_loaded_memory(pointer);
+        let end = build.if_then(condition, anchor, (1, 1));
+        let thread = self.thread(end);
+        let site = self.object.site(self.site(index));
+        let size = build.word(bytes);
+        self.object
+            .call(self.object.hooks.load, &[thread, site, pointer, size]);
+    }
+
+    pub fn flush(&self, anchor: Value, index: usize, pointer: Value, kind: FlushKind) {
+        let build = self.build();
+        let condition = self.object.in_persistent_memory(pointer);
+        let end = self.only_if(condition, anchor);
+        let thread = self.thread(end);
+        let site = self.object.site(self.site(index));
+        let kind = build.number(kind as u32);
+        self.object
+            .call(self.object.hooks.flush, &[thread, site, pointer, kind]);
+    }
+
+    pub fn fence(&self, anchor: Value, index: usize, kind: FenceKind) {
+        let end = self.if_active(anchor);
+        let thread = self.thread(end);
+        let site = self.object.site(self.site(index));
+        let kind = self.build().number(kind as u32);
+        self.object
+            .call(self.object.hooks.fence, &[thread, site, kind]);
+    }
+
+    pub fn opaque(&self, anchor: Value, index: usize) {
+        let end = self.if_active(anchor);
+        let thread = self.thread(end);
+        let site = self.object.site(self.site(index));
+        self.object
+            .call(self.object.hooks.opaque, &[thread, site]);
+    }
+
+    /// A locked operation is a fence, which matters if something waits for one.
+    pub fn locked(&self, anchor: Value, index: usize) {
+        let build = self.build();
+        let end = self.if_active(anchor);
+        let thread = self.activation.entered(build);
+        let at = build.offset(thread, offsets::THREAD_PENDING as i64);
+        let waiting = build.is_not_zero(build.load(build.i32, at));
+        build.if_then(waiting, end, RARELY);
+        let site = self.object.site(self.site(index));
+        let kind = build.number(FenceKind::Locked as u32);
+        self.object
+            .call(self.object.hooks.fence, &[thread, site, kind]);
+        build.before(anchor);
+    }
+
+    pub fn read_modify_write(&mut self, anchor: Value, index: usize) {
+        self.locked(anchor, index);
+        let (_, instruction) = self.planned(index);
+        let (pointer, operand) = (instruction.operand(0), instruction.operand(1));
+        if !may_be_persistent(self.object.module, pointer) {
+            return;
+        }
+        match self.new_value(instruction, operand) {
+            Some(value) => self.stored(anchor, index, pointer, value, StoreKind::Locked),
+            // Read back; another thread may have come in between.
+            None => {
+                let bytes = operand.ty().store_bytes(self.object.module);
+                let length = self.build().word(bytes);
+                self.range(anchor, index, pointer, length, StoreKind::Locked);
+            }
+        }
+    }
+
+    /// What a read-modify-write has written, from what it has read.
+    fn new_value(&self, instruction: Value, operand: Value) -> Option<Value> {
+        let build = self.build();
+        let old = instruction;
+        let larger = |predicate| {
+            let keep = build.compare(predicate, old, operand);
+            build.select(keep, old, operand)
+        };
+        Some(match instruction.rmw_name().as_str() {
+            "xchg" => operand,
+            "add" => build.add(old, operand),
+            "sub" => build.sub(old, operand),
+            "and" => build.and(old, operand),
+            "or" => build.or(old, operand),
+            "xor" => build.binary(LLVMOpcode::LLVMXor, old, operand),
+            "nand" => {
+                let ones = build.constant(operand.ty(), u64::MAX);
+                build.binary(LLVMOpcode::LLVMXor, build.and(old, operand), ones)
+            }
+            "max" => larger(LLVMIntPredicate::LLVMIntSGT),
+            "min" => larger(LLVMIntPredicate::LLVMIntSLT),
+            "umax" => larger(LLVMIntPredicate::LLVMIntUGT),
+            "umin" => larger(LLVMIntPredicate::LLVMIntULT),
+            _ => return None,
+        })
+    }
+
+    pub fn compare_exchange(&mut self, anchor: Value, index: usize) {
+        self.locked(anchor, index);
+        let (_, instruction) = self.planned(index);
+        let (pointer, new) = (instruction.operand(0), instruction.operand(2));
+        if !may_be_persistent(self.object.module, pointer) {
+            return;
+        }
+        let build = self.build();
+        let succeeded = build.extract_value(instruction, 1);
+        let end = self.only_if(succeeded, anchor);
+        self.stored(end, index, pointer, new, StoreKind::Locked);
+    }
+}
