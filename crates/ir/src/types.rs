@@ -1,5 +1,6 @@
 //! Types of values, and walking into them along constant indices.
 
+use crate::text::Name;
 use crate::{Constant, Function, Module, Operand, Type, TypeId, ValueId};
 use std::fmt::Write;
 
@@ -31,7 +32,7 @@ impl Module {
         let _ = match self.ty(id) {
             Type::Void => write!(to, "void"),
             Type::Integer { bits } => write!(to, "i{bits}"),
-            Type::Float { name, .. } | Type::Other(name) => write!(to, "{name}"),
+            Type::Float { name, .. } | Type::Other(name) => write!(to, "{}", Name(name)),
             Type::Pointer { address_space: 0 } => write!(to, "ptr"),
             Type::Pointer { address_space } => write!(to, "ptr addrspace({address_space})"),
             Type::Array { element, count } => {
@@ -54,7 +55,7 @@ impl Module {
             }
             Type::Struct {
                 name: Some(name), ..
-            } => write!(to, "%{name}"),
+            } => write!(to, "%{}", Name(name)),
             Type::Struct {
                 name: None, fields, ..
             } => {

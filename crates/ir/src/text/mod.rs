@@ -56,7 +56,7 @@ impl Display for ModuleText<'_> {
         writeln!(to, "producer {}", Name(&module.producer))?;
         for (ty, id) in module.types.iter().zip((0..).map(crate::TypeId)) {
             if let Type::Struct {
-                name: Some(name),
+                name: Some(_),
                 size_bytes,
                 fields,
                 ..
@@ -68,7 +68,6 @@ impl Display for ModuleText<'_> {
                     let field_name = FieldName(index as u32, field.name.as_deref());
                     writeln!(to, "  {}: {ty} {field_name}", field.offset_bytes)?;
                 }
-                debug_assert!(!name.is_empty());
                 writeln!(to, "}}")?;
             }
         }
@@ -210,7 +209,7 @@ impl Display for Value<'_> {
 }
 
 /// A name, in quotes where it is not plain, so that nothing in a file can confuse a terminal.
-struct Name<'a>(&'a str);
+pub(crate) struct Name<'a>(pub(crate) &'a str);
 
 impl Display for Name<'_> {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
