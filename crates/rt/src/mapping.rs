@@ -1,0 +1,458 @@
+//! `mmap` and its relatives, in place of libc's.
+//!
+//! Persistent memory comes and goes here: regions and the envelope in the gates are kept up to
+//! date, and `Map`, `Unmap` and `Msync` are recorded. What does not concern persistent memory goes
+//! to the kernel after a look at flags and addresses.
+
+use crate::config::{self, Config};
+use crate::events;
+use crate::files::{self, Index};
+use crate::image;
+use crate::lock::{self, Guard};
+use crate::memory;
+use crate::modules;
+use crate::pagemap;
+use crate::placement::{self, Request};
+use crate::process::{self, Process, Stop};
+use crate::regions::{REGIONS, Region};
+use crate::shadow;
+use crate::state::State;
+use crate::sys::{self, Errno, PAGE_BYTES, Result};
+use core::ffi::c_void;
+use crashpoint_abi::record::Mapping;
+use libc::{c_int, off_t, size_t};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// The pages of a range.
+fn pages(address: usize, length: usize) -> (u64, u64) {
+    let base = address as u64 & !(PAGE - 1);
+    let end = (address as u64).saturating_add(length as u64);
+    (
+        base,
+        end.checked_next_multiple_of(PAGE)
+            .unwrap_or(u64::MAX - PAGE + 1),
+    )
+}
+
+fn touches_persistent(address: usize, length: usize) -> bool {
+    let (base, end) = pages(address, length);
+    REGIONS.count() != 0 && REGIONS.first_in(base, end).is_some()
+}
+
+/// Maps; returns the address.
+fn map(request: &Request) -> Result<usize> {
+    let config = match config::get() {
+        Some(config) if process::is_attentive() => config,
+        // SAFETY: what the target asked for.
+        _ => return unsafe { request.map() },
+    };
+    let kind = request.flags & libc::MAP_TYPE;
+    let is_shared_file = request.flags & libc::MAP_ANONYMOUS == 0
+        && (kind == libc::MAP_SHARED || kind == libc::MAP_SHARED_VALIDATE);
+    let is_persistent = is_shared_file
+        && request.descriptor >= 0
+        && request.length != 0
+        && files::is_persistent(config, request.descriptor, request.flags);
+    let replaces = request.flags & libc::MAP_FIXED != 0
+        && request.flags & libc::MAP_FIXED_NOREPLACE == 0
+        && touches_persistent(request.address, request.length);
+    if !is_persistent && !replaces {
+        // SAFETY: what the target asked for.
+        return unsafe { request.map() };
+    }
+    let mut process = lock::lock();
+    if !process::join(&mut process) {
+        // SAFETY: what the target asked for.
+        return unsafe { request.map() };
+    }
+    let Some(state) = events::recording_state() else {
+        // SAFETY: what the target asked for.
+        return unsafe { request.map() };
+    };
+    let (base, end) = pages(request.address, request.length);
+    if replaces {
+        shadow::compare_range(&process, state, base, end);
+    }
+    let address = if is_persistent {
+        map_persistent(&mut process, config, state, request, replaces)?
+    } else {
+        // SAFETY: what the target asked for.
+        let address = unsafe { request.map() }?;
+        forget(state, base, end);
+        address
+    };
+    modules::update_gates(&process);
+    Ok(address)
+}
+
+fn map_persistent(
+    process: &mut Guard,
+    config: &Config,
+    state: &mut State,
+    request: &Request,
+    replaces: bool,
+) -> Result<usize> {
+    let seen = process.files.see(config, request.descriptor);
+    let (index, was_known) = match seen {
+        Ok(seen) => seen,
+        Err(error) => {
+            process::stop(Stop::File(error));
+            // SAFETY: what the target asked for.
+            return unsafe { request.map() };
+        }
+    };
+    let entry = *process.files.get(index);
+    let address = process.places.map(config, request, &entry)?;
+    let (base, end) = pages(address, request.length);
+    if replaces {
+        forget(state, base, end);
+    }
+    if config.shadow && entry.shadow != 0 {
+        process.files.cover(index, request.offset + (end - base));
+    }
+    let entry = process.files.get(index);
+    (entry.home, entry.home_offset) = (base, request.offset);
+    let region = Region {
+        base,
+        end,
+        file: u64::from(index.number()),
+        offset: request.offset,
+        shadow: match entry.shadow {
+            0 => 0,
+            shadow => shadow + request.offset,
+        },
+    };
+    remember(state, &region, true);
+    if was_known && region.shadow != 0 && request.protection & libc::PROT_READ != 0 {
+        reconcile(state, &region, request.descriptor);
+    }
+    Ok(address)
+}
+
+/// A region appears.
+fn remember(state: &mut State, region: &Region, shared: bool) {
+    // SAFETY: the lock is held.
+    if !unsafe { REGIONS.insert(region) } {
+        process::stop(Stop::File(Errno(libc::ENOMEM)));
+        return;
+    }
+    state.map(&Mapping {
+        address: region.base,
+        length: region.length(),
+        file: region.file as u32,
+        file_offset: region.offset,
+        shared,
+    });
+}
+
+/// What was mapped in a range is gone.
+fn forget(state: &mut State, base: u64, end: u64) {
+    // SAFETY: the lock is held.
+    unsafe { REGIONS.remove(base, end, |part| state.unmap(part.base, part.length())) };
+}
+
+/// A file is mapped again: whatever was written to it by other ways meanwhile counts as foreign.
+fn reconcile(state: &mut State, region: &Region, descriptor: c_int) {
+    let file = image::Reader::new(descriptor);
+    let end = region.offset + region.length();
+    let _ = shadow::with_buffers(|mut comparison| {
+        image::each_extent(&file, region.offset, end, |from, to| {
+            let (from, to) = (from & !(PAGE - 1), to.next_multiple_of(PAGE).min(end));
+            let skip = from.saturating_sub(region.offset);
+            let (base, shadow) = (region.base + skip, region.shadow + skip);
+            comparison.compare(state, base, base + (to - from), shadow);
+        });
+        pagemap::each_present(
+            region.shadow,
+            region.shadow + region.length(),
+            |from, to| {
+                let skip = from - region.shadow;
+                let base = region.base + skip;
+                comparison.compare(state, base, base + (to - from), from);
+            },
+        );
+    });
+}
+
+/// Takes over a mapping that is there already.
+pub fn adopt(process: &mut Process, base: u64, end: u64, offset: u64, descriptor: c_int) {
+    let (Some(config), Some(state)) = (config::get(), events::recording_state()) else {
+        return;
+    };
+    let Ok((index, _)) = process.files.see(config, descriptor) else {
+        return;
+    };
+    if process.files.get(index).shadow != 0 {
+        process.files.cover(index, offset + (end - base));
+    }
+    let shadow = match process.files.get(index).shadow {
+        0 => 0,
+        shadow => shadow + offset,
+    };
+    let region = Region {
+        base,
+        end,
+        file: u64::from(index.number()),
+        offset,
+        shadow,
+    };
+    remember(state, &region, true);
+}
+
+fn unmap(address: usize, length: usize) -> Result<()> {
+    if !process::is_recording() || !touches_persistent(address, length) {
+        // SAFETY: what the target asked for.
+        return unsafe { memory::unmap(address, length) };
+    }
+    let process = lock::lock();
+    let (base, end) = pages(address, length);
+    if let Some(state) = events::recording_state() {
+        shadow::compare_range(&process, state, base, end);
+    }
+    // SAFETY: what the target asked for.
+    unsafe { memory::unmap(address, length) }?;
+    if let Some(state) = events::recording_state() {
+        forget(state, base, end);
+    }
+    modules::update_gates(&process);
+    Ok(())
+}
+
+/// What the target asks of `mremap`.
+struct Remap {
+    old: usize,
+    old_length: usize,
+    new_length: usize,
+    flags: c_int,
+    new: usize,
+}
+
+impl Remap {
+    /// # Safety
+    /// As `mremap`.
+    unsafe fn run(&self, flags: c_int, new: usize) -> Result<usize> {
+        let arguments = [
+            self.old,
+            self.old_length,
+            self.new_length,
+            flags as usize,
+            new,
+            0,
+        ];
+        // SAFETY: passed on.
+        unsafe { sys::syscall(libc::SYS_mremap, arguments) }
+    }
+
+    fn moves_only_if_needed(&self) -> bool {
+        self.flags == libc::MREMAP_MAYMOVE
+            && self.old_length != 0
+            && self.new_length > self.old_length
+    }
+
+    /// Grows in place, or moves to a place of our choice: the kernel's would lie far away from
+    /// all other persistent memory.
+    fn run_placed(&self) -> Result<usize> {
+        if self.moves_only_if_needed() {
+            // SAFETY: nothing moves.
+            if let Ok(address) = unsafe { self.run(0, 0) } {
+                return Ok(address);
+            }
+            let length = self.new_length as u64;
+            if let Some(place) = placement::free_place(0x1000_0000_0000, length) {
+                let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+                // SAFETY: the place is in our area, where nothing but persistent memory is.
+                if let Ok(address) = unsafe { self.run(flags, place as usize) } {
+                    return Ok(address);
+                }
+            }
+        }
+        // SAFETY: what the target asked for.
+        unsafe { self.run(self.flags, self.new) }
+    }
+}
+
+fn remap(remap: &Remap) -> Result<usize> {
+    let is_fixed = remap.flags & libc::MREMAP_FIXED != 0;
+    let source_length = remap.old_length.max(1);
+    let concerns_us = process::is_recording()
+        && (touches_persistent(remap.old, source_length)
+            || (is_fixed && touches_persistent(remap.new, remap.new_length)));
+    if !concerns_us {
+        // SAFETY: what the target asked for.
+        return unsafe { remap.run(remap.flags, remap.new) };
+    }
+    let mut process = lock::lock();
+    let Some(state) = events::recording_state() else {
+        // SAFETY: what the target asked for.
+        return unsafe { remap.run(remap.flags, remap.new) };
+    };
+    let (old_base, old_end) = pages(remap.old, remap.old_length);
+    shadow::compare_range(&process, state, old_base, old_end);
+    if is_fixed {
+        let (base, end) = pages(remap.new, remap.new_length);
+        shadow::compare_range(&process, state, base, end);
+    }
+    let source = REGIONS.find(old_base).0;
+    let address = match source {
+        Some(_) => remap.run_placed()?,
+        // SAFETY: what the target asked for.
+        None => unsafe { remap.run(remap.flags, remap.new) }?,
+    };
+    let (base, end) = pages(address, remap.new_length);
+    if base == old_base && old_base != old_end {
+        forget(state, end.min(old_end), old_end);
+    } else if is_fixed {
+        forget(state, base, end);
+    }
+    if let Some(source) = source {
+        let from = if base == old_base && old_base != old_end {
+            old_end
+        } else {
+            base
+        };
+        if from < end {
+            let offset = source.offset + (old_base - source.base) + (from - base);
+            appear(&mut process, state, source.file, from, end, offset);
+        }
+    }
+    let stays = remap.flags & libc::MREMAP_DONTUNMAP != 0;
+    if base != old_base && !stays {
+        forget(state, old_base, old_end);
+    }
+    modules::update_gates(&process);
+    Ok(address)
+}
+
+/// More of a known file is mapped.
+fn appear(process: &mut Guard, state: &mut State, file: u64, base: u64, end: u64, offset: u64) {
+    let index = Index::of_number(file);
+    if process.files.get(index).shadow != 0 {
+        process.files.cover(index, offset + (end - base));
+    }
+    let shadow = match process.files.get(index).shadow {
+        0 => 0,
+        shadow => shadow + offset,
+    };
+    let region = Region {
+        base,
+        end,
+        file,
+        offset,
+        shadow,
+    };
+    remember(state, &region, true);
+}
+
+fn synchronise(address: usize, length: usize, flags: c_int) -> Result<()> {
+    let arguments = [address, length, flags as usize, 0, 0, 0];
+    let is_durable = flags & libc::MS_SYNC != 0;
+    if !is_durable || !process::is_recording() || !touches_persistent(address, length) {
+        // SAFETY: what the target asked for.
+        return unsafe { sys::syscall(libc::SYS_msync, arguments) }.map(drop);
+    }
+    let (base, end) = pages(address, length);
+    {
+        let process = lock::lock();
+        if let Some(state) = events::recording_state() {
+            shadow::compare_range(&process, state, base, end);
+        }
+    }
+    // SAFETY: what the target asked for.
+    unsafe { sys::syscall(libc::SYS_msync, arguments) }?;
+    if let Some(state) = events::recording_state() {
+        state.msync(base, end - base);
+    }
+    Ok(())
+}
+
+/// An error as libc reports it.
+fn fail<T>(error: Errno, value: T) -> T {
+    // SAFETY: the thread's own error number.
+    unsafe { *libc::__errno_location() = error.0 };
+    value
+}
+
+/// # Safety
+/// As `mmap`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    address: *mut c_void,
+    length: size_t,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    let request = Request {
+        address: address as usize,
+        length,
+        protection,
+        flags,
+        descriptor,
+        offset: offset as u64,
+    };
+    match map(&request) {
+        Ok(address) => address as *mut c_void,
+        Err(error) => fail(error, libc::MAP_FAILED),
+    }
+}
+
+/// # Safety
+/// As `mmap64`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    address: *mut c_void,
+    length: size_t,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    // SAFETY: the same function: offsets have 64 bits.
+    unsafe { mmap(address, length, protection, flags, descriptor, offset) }
+}
+
+/// # Safety
+/// As `munmap`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(address: *mut c_void, length: size_t) -> c_int {
+    match unmap(address as usize, length) {
+        Ok(()) => 0,
+        Err(error) => fail(error, -1),
+    }
+}
+
+/// # Safety
+/// As `mremap`; the last argument counts only with `MREMAP_FIXED` or `MREMAP_DONTUNMAP`. (It is
+/// variadic in C; callers pass it in the same register.)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    old: *mut c_void,
+    old_length: size_t,
+    new_length: size_t,
+    flags: c_int,
+    new: *mut c_void,
+) -> *mut c_void {
+    let request = Remap {
+        old: old as usize,
+        old_length,
+        new_length,
+        flags,
+        new: new as usize,
+    };
+    match remap(&request) {
+        Ok(address) => address as *mut c_void,
+        Err(error) => fail(error, libc::MAP_FAILED),
+    }
+}
+
+/// # Safety
+/// As `msync`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn msync(address: *mut c_void, length: size_t, flags: c_int) -> c_int {
+    match synchronise(address as usize, length, flags) {
+        Ok(()) => 0,
+        Err(error) => fail(error, -1),
+    }
+}

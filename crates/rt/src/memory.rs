@@ -1,0 +1,123 @@
+//! Memory of the runtime's own, straight from the kernel.
+
+use crate::sys::{self, Errno, Result};
+use core::ops::{Deref, DerefMut};
+use libc::c_int;
+
+const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// # Safety
+/// As the system call: with `MAP_FIXED` the range must be the caller's to replace.
+pub unsafe fn map(
+    address: usize,
+    length: usize,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: u64,
+) -> Result<usize> {
+    let (protection, flags) = (protection as usize, flags as usize);
+    let arguments = [
+        address,
+        length,
+        protection,
+        flags,
+        descriptor as usize,
+        offset as usize,
+    ];
+    // SAFETY: passed on.
+    unsafe { sys::syscall(libc::SYS_mmap, arguments) }
+}
+
+/// Fresh zeros, given pages as they are touched.
+pub fn anonymous(length: usize) -> Result<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: the kernel picks a free range.
+    unsafe { map(0, length, READ_WRITE, flags, -1, 0) }
+}
+
+/// Fresh zeros in place of what was there.
+///
+/// # Safety
+/// The range must be the caller's to replace.
+pub unsafe fn anonymous_at(place: usize, length: usize) -> Result<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: passed on.
+    unsafe { map(place, length, READ_WRITE, flags, -1, 0) }
+}
+
+/// Fresh zeros that forked processes share.
+pub fn shared(length: usize) -> Result<usize> {
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: the kernel picks a free range.
+    unsafe { map(0, length, READ_WRITE, flags, -1, 0) }
+}
+
+/// The first bytes of a file, shared with it; at `place` if that is not 0.
+///
+/// # Safety
+/// The range at `place` must be the caller's to replace.
+pub unsafe fn file(file: &sys::File, length: usize, place: usize) -> Result<usize> {
+    let fixed = if place == 0 { 0 } else { libc::MAP_FIXED };
+    let flags = libc::MAP_SHARED | fixed;
+    // SAFETY: passed on.
+    unsafe { map(place, length, READ_WRITE, flags, file.number(), 0) }
+}
+
+/// # Safety
+/// The range must be the caller's, and nobody may use it any more.
+pub unsafe fn unmap(address: usize, length: usize) -> Result<()> {
+    // SAFETY: passed on.
+    unsafe { sys::syscall(libc::SYS_munmap, [address, length, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// A block of bytes for slow paths, instead of large arrays on a stack that may be a small
+/// signal stack.
+pub struct Block {
+    address: usize,
+    length: usize,
+}
+
+impl Block {
+    pub fn new(length: usize) -> Result<Block> {
+        let length = length.next_multiple_of(sys::PAGE_BYTES);
+        anonymous(length).map(|address| Block { address, length })
+    }
+
+    /// Makes it longer; the address may change.
+    pub fn grow(&mut self, length: usize) -> Result<()> {
+        let length = length.next_multiple_of(sys::PAGE_BYTES);
+        if length <= self.length {
+            return Ok(());
+        }
+        let flags = libc::MREMAP_MAYMOVE as usize;
+        let arguments = [self.address, self.length, length, flags, 0, 0];
+        // SAFETY: the block is ours, and nothing borrows from it here.
+        self.address = unsafe { sys::syscall(libc::SYS_mremap, arguments) }?;
+        self.length = length;
+        Ok(())
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped for as long as `self` lives.
+        unsafe { core::slice::from_raw_parts(self.address as *const u8, self.length) }
+    }
+}
+
+impl DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.address as *mut u8, self.length) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: the block is ours and goes away.
+        let _: core::result::Result<(), Errno> = unsafe { unmap(self.address, self.length) };
+    }
+}

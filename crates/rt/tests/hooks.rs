@@ -1,0 +1,107 @@
+//! What hooks write is what the program did.
+
+mod support;
+
+use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, SyncKind};
+use support::{Bench, Link, What};
+
+#[test]
+fn every_hook_leaves_its_record() {
+    let bench = Bench::new();
+    let program = bench.compile("basic.c", Link::Shared, &[]);
+    let mut command = bench.command(&program);
+    command.env("CRASHPOINT_CALLS", "my_*");
+    let output = command.arg("pool").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, "pending 1\npending 0\nwatched 1 0 1\n");
+    let recording = bench.recording();
+    let run = recording.run();
+    let p = run.base();
+    assert_eq!(p, 0x1000_0000_0000);
+    let plain = |value: u64, at| What::Store(StoreKind::Plain, at, value.to_le_bytes().to_vec());
+    let value = 0x1122_3344_5566_7788;
+    let found: Vec<_> = run
+        .events()
+        .into_iter()
+        .map(|event| (event.site, event.stack, event.what))
+        .collect();
+    let inner = |caller: u32, at: u64| {
+        [
+            (11, vec![caller], plain(value, at)),
+            (12, vec![caller], What::Flush(FlushKind::Clwb, at)),
+            (13, vec![caller], What::Fence(FenceKind::Sfence)),
+        ]
+    };
+    let map = What::Map {
+        address: p,
+        length: 1 << 20,
+        file: 1,
+        offset: 0,
+    };
+    let mut expected = vec![(u32::MAX, vec![], map), (2, vec![], plain(7, p))];
+    expected.extend(inner(3, p + 8));
+    expected.extend(inner(3, p + 8));
+    expected.extend(inner(4, p + 16));
+    let text = b"some bytes that are not all one.".to_vec();
+    let rest = [
+        (5, What::Fill(StoreKind::Memory, p + 800, 100, 0x5a)),
+        (6, What::Store(StoreKind::NonTemporal, p + 1600, text)),
+        (6, What::Store(StoreKind::Memory, p + 2400, b"odd".to_vec())),
+        (7, What::Load(p, 8)),
+        (8, What::Opaque),
+        (9, What::Call(vec![1, u64::MAX])),
+        (9, What::Return(42)),
+        (20, What::Sync(SyncKind::Acquire, p)),
+        (21, What::Store(StoreKind::Atomic, p + 3200, vec![1])),
+        (22, What::Fence(FenceKind::Mfence)),
+        (4, What::Unmap(p, 1 << 20)),
+        (u32::MAX, What::Sync(SyncKind::ProcessExit, 0)),
+    ];
+    expected.extend(rest.map(|(site, what)| (site, vec![], what)));
+    assert_eq!(found, expected);
+    let orders: Vec<u64> = run.events().iter().map(|event| event.order).collect();
+    assert_eq!(orders, (1..=orders.len() as u64).collect::<Vec<_>>());
+    assert_eq!(run.end(), Some(("exit", 3)));
+}
+
+#[test]
+fn the_meta_file_describes_the_process() {
+    let bench = Bench::new();
+    let program = bench.compile("basic.c", Link::Shared, &[]);
+    bench.command(&program).arg("pool").output().unwrap();
+    let recording = bench.recording();
+    let run = recording.run();
+    let first = &run.meta[0];
+    assert_eq!(first["crashpoint"], 1);
+    assert_eq!(first["abi"], crashpoint_abi::ABI_VERSION);
+    assert_eq!(first["level"], "pm");
+    assert_eq!(first["parent"], serde_json::Value::Null);
+    assert_eq!(run.name, format!("p{}-{}", first["pid"], first["run"]));
+    let program = program.canonicalize().unwrap();
+    assert_eq!(first["executable"], program.to_str().unwrap());
+    assert_eq!(first["arguments"][1], "pool");
+    let module = run.lines("module")[0];
+    assert_eq!(module["model"], "ab010203000000000000000000000000");
+    assert_eq!(
+        (&module["site_base"], &module["site_count"]),
+        (&1.into(), &1000.into())
+    );
+    assert_eq!(module["binary"], program.to_str().unwrap());
+    let globals = module["globals"].as_array().unwrap();
+    assert!(globals[0].as_u64() > module["bias"].as_u64());
+    assert_eq!(globals[1], 0);
+    let file = run.lines("file")[0];
+    assert_eq!(file["number"], 1);
+    assert_eq!(file["size"], 1 << 20);
+    assert_eq!(file["image"], serde_json::Value::Null);
+    let libraries = run.lines("library");
+    let own = libraries
+        .iter()
+        .find(|library| library["path"] == program.to_str().unwrap());
+    assert_eq!(own.unwrap()["instrumented"], true);
+    let libc = libraries
+        .iter()
+        .find(|library| library["path"].as_str().unwrap().contains("libc.so"));
+    assert_eq!(libc.unwrap()["instrumented"], false);
+}
