@@ -37,7 +37,6 @@ pub struct PassPluginLibraryInfo {
 }
 
 #[unsafe(no_mangle)]
-#[expect(non_snake_case, reason = "the loader looks for this name")]
 pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     PassPluginLibraryInfo {
         api_version: 1,

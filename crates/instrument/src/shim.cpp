@@ -263,6 +263,7 @@ void cp_clone_body(LLVMValueRef from_value, LLVMValueRef to_value) {
         inside.eraseFromParent();
         continue;
       }
+      inside.setMetadata(LLVMContext::MD_DIAssignID, nullptr);
       RemapInstruction(&inside, map, RF_NoModuleLevelChanges | RF_IgnoreMissingLocals);
       if (old)
         relocate(inside, scopes);
@@ -399,12 +400,6 @@ LLVMBasicBlockRef cp_split_normal_edge(LLVMValueRef value) {
 }
 
 unsigned cp_predecessor_count(LLVMBasicBlockRef block) { return pred_size(unwrap(block)); }
-
-// The first place in a block where ordinary instructions may stand; null if there is none.
-LLVMValueRef cp_first_insertion(LLVMBasicBlockRef block) {
-  auto at = unwrap(block)->getFirstInsertionPt();
-  return at == unwrap(block)->end() ? nullptr : wrap(&*at);
-}
 
 void cp_move_before(LLVMValueRef value, LLVMValueRef before) {
   instruction(value)->moveBefore(instruction(before));

@@ -125,7 +125,7 @@ pub fn arrivals(build: &Builder, blocks: &[Vec<Value>]) -> Arrivals {
     targets
         .into_iter()
         .map(|to| {
-            build.before(to.instructions()[0]);
+            build.at_front(to);
             (to, edges.remove(&to))
         })
         .filter_map(|(to, incoming)| Some((to, build.phi(build.i32, &incoming?))))

@@ -1,6 +1,6 @@
 //! Building instructions and constants.
 
-use super::{Block, Meta, Module, Type, Value, c_string, ffi, shim};
+use super::{Block, Meta, Module, Type, Value, ffi, shim};
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMBuilderRef;
 use llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
@@ -52,6 +52,12 @@ impl Builder {
     /// Inserts before an instruction, with its source location.
     pub fn before(&self, instruction: Value) {
         ffi!(LLVMPositionBuilderBefore(self.raw, instruction.0));
+    }
+
+    /// Inserts at the very front of a block, where only a phi may stand.
+    pub fn at_front(&self, block: Block) {
+        let first = ffi!(LLVMGetFirstInstruction(block.0));
+        ffi!(LLVMPositionBuilderBeforeInstrAndDbgRecords(self.raw, first));
     }
 
     pub fn at_end(&self, block: Block) {
@@ -408,10 +414,5 @@ impl Builder {
         self.module
             .named_function(name)
             .unwrap_or_else(|| self.module.add_function(name, ty))
-    }
-
-    pub fn set_name(&self, value: Value, name: &str) {
-        let text = c_string(name);
-        ffi!(LLVMSetValueName2(value.0, text.as_ptr(), name.len()));
     }
 }

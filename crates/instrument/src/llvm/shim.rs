@@ -56,7 +56,6 @@ unsafe extern "C" {
     pub fn cp_set_weights(branch: LLVMValueRef, then: u32, otherwise: u32);
     pub fn cp_split_normal_edge(invoke: LLVMValueRef) -> LLVMBasicBlockRef;
     pub fn cp_predecessor_count(block: LLVMBasicBlockRef) -> u32;
-    pub fn cp_first_insertion(block: LLVMBasicBlockRef) -> LLVMValueRef;
     pub fn cp_move_before(instruction: LLVMValueRef, before: LLVMValueRef);
     pub fn cp_no_sanitize(instruction: LLVMValueRef);
     pub fn cp_no_sanitize_global(global: LLVMValueRef);

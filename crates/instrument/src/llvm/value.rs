@@ -607,11 +607,6 @@ impl Block {
     pub fn predecessor_count(self) -> u32 {
         ffi!(shim::cp_predecessor_count(self.0))
     }
-
-    /// Where ordinary instructions may first stand.
-    pub fn first_insertion(self) -> Option<Value> {
-        Value::some(ffi!(shim::cp_first_insertion(self.0)))
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
