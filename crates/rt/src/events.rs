@@ -118,9 +118,10 @@ impl State {
         unsafe { (*self.own.order).take() }
     }
 
+    /// Whether this is the only thread of the recording.
     #[inline(always)]
     pub fn is_alone(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: where there is persistent memory, there is the page.
         unsafe { !(*self.own.order).is_shared() }
     }
 

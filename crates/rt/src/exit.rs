@@ -1,8 +1,9 @@
 //! How a process ends.
 //!
-//! An orderly end (exit, `_exit`, exec, abort) compares persistent memory with its shadow one last
+//! An orderly end (exit, `_exit`, exec) compares persistent memory with its shadow one last
 //! time, records `ProcessExit`, brings windows into the files and writes the `end` line. A process
-//! that is killed leaves all that out; its streams are exact nevertheless.
+//! that is killed or aborts leaves all that out; its streams are exact nevertheless. (`abort` is
+//! not ours: libc calls its own from within, and two of them do not link in a static program.)
 //!
 //! `exit` runs the handlers of `atexit` and the destructors of objects; both may store to
 //! persistent memory. In a dynamic program our own handler (registered before the loader's) comes
@@ -15,7 +16,6 @@ use crate::process;
 use crate::regions::REGIONS;
 use crate::run;
 use crate::shadow;
-use crate::signals;
 use crate::state::State;
 use crate::stream;
 use crate::sys;
@@ -123,19 +123,4 @@ pub unsafe extern "C" fn _exit(code: c_int) -> ! {
 pub unsafe extern "C" fn _Exit(code: c_int) -> ! {
     end("_exit", code);
     sys::exit(code)
-}
-
-/// # Safety
-/// As `abort`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn abort() -> ! {
-    if !signals::has_handler(libc::SIGABRT) {
-        end("abort", 128 + libc::SIGABRT);
-    }
-    // A handler may leave by a jump, and then this was no end.
-    signals::raise_abort();
-    end("abort", 128 + libc::SIGABRT);
-    signals::reset_abort();
-    signals::raise_abort();
-    sys::exit(127)
 }

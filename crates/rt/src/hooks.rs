@@ -56,27 +56,36 @@ pub unsafe extern "C" fn __crashpoint_store(
 ) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
-    if !state.is_persistent(address) || !state.is_ready() {
+    if !state.is_persistent(address) {
         return;
     }
     let size = size_and_kind & 0xff;
     let kind = StoreKind::from_bits((size_and_kind >> 8) as u8).unwrap_or(StoreKind::Plain);
+    let delta = state.own.shadow_delta;
+    let is_alone = state.is_alone();
+    // The shadow comes first: until then the store looks foreign to others.
+    let mut seen = 0;
+    if delta != 0 {
+        // SAFETY: the target has just written there; the shadow spans the region.
+        unsafe {
+            if is_alone {
+                shadow::put(address.wrapping_add(delta), value, size);
+            } else {
+                seen = shadow::follow(address, delta, size);
+            }
+        }
+    }
     if kind == StoreKind::NonTemporal {
         state.thread.pending += 1;
     }
-    let delta = state.own.shadow_delta;
-    let order = if state.is_alone() {
-        if delta != 0 {
-            // SAFETY: the shadow spans the region, and a little more.
-            unsafe { shadow::put(address.wrapping_add(delta), value, size) };
-        }
-        state.take_order()
-    } else if delta == 0 {
-        state.take_order()
-    } else {
-        // SAFETY: the target has just written there.
-        unsafe { shadow::follow(address, delta, size, || state.take_order()) }
-    };
+    if !state.is_ready() {
+        return;
+    }
+    let order = state.take_order();
+    if delta != 0 && !is_alone {
+        // SAFETY: as above; taking a shared order number is a fence.
+        unsafe { shadow::confirm(address, delta, size, seen) };
+    }
     state.record(site, order, |to, memory, at| {
         to.store(memory, at, kind, address, value, size);
     });
@@ -95,21 +104,12 @@ pub unsafe extern "C" fn __crashpoint_range(
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
     let kind = StoreKind::from_bits(kind as u8).unwrap_or(StoreKind::Memory);
+    if kind == StoreKind::NonTemporal && state.is_persistent(address) {
+        state.thread.pending += 1;
+    }
     let is_small = length <= SMALL_BYTES as u64 && length != 0;
     if !is_small || !state.is_persistent(address) || !state.covers(address + length - 1) {
-        if length != 0 {
-            state.range(site, kind, address, length);
-            if kind == StoreKind::NonTemporal {
-                state.thread.pending += 1;
-            }
-        }
-        return;
-    }
-    if !state.is_ready() {
-        return;
-    }
-    if kind == StoreKind::NonTemporal {
-        state.thread.pending += 1;
+        return state.range(site, kind, address, length);
     }
     let delta = state.own.shadow_delta;
     if delta != 0 {

@@ -367,7 +367,7 @@ fn synchronise(address: usize, length: usize, flags: c_int) -> Result<()> {
 }
 
 /// An error as libc reports it.
-fn fail<T>(error: Errno, value: T) -> T {
+pub fn fail<T>(error: Errno, value: T) -> T {
     // SAFETY: the thread's own error number.
     unsafe { *libc::__errno_location() = error.0 };
     value

@@ -13,19 +13,21 @@
 //! **Threads.** A store and its hook are two steps. Between them, another thread that flushes the
 //! line sees a difference that is none. So when there are other threads, two rules hold:
 //!
-//! - A hook copies to the shadow what memory holds, then takes its order number (an instruction
-//!   with `lock`, which is a fence), then looks again and repeats if memory has changed. The last
-//!   hook to write a byte thereby leaves in the shadow what memory holds, in whatever order two
-//!   threads stored and their hooks ran.
-//! - A difference counts only if memory and shadow both stay as they are while it is looked at for
-//!   some microseconds. What remains: a thread that is stopped by the scheduler for longer, exactly
-//!   between its store and its hook, while another thread flushes the same line. Then its store is
-//!   recorded twice, first as foreign.
+//! - A hook copies to the shadow what memory holds, first of all; then it takes its order number
+//!   (an instruction with `lock`, which is a fence), looks again and repeats if memory has changed.
+//!   The last hook to write a byte thereby leaves in the shadow what memory holds, in whatever
+//!   order two threads stored and their hooks ran.
+//! - A difference counts only if memory and shadow both stay as they are until every other thread
+//!   has run on for some microseconds or waits in the kernel (see `others`), so that none is still
+//!   between a store and its hook. If a thread does not get to run, the difference is left for the
+//!   next comparison. A store that another process makes through a mapping of its own is foreign
+//!   to this one, unless they are parent and child.
 //!
 //! **Not seen:** a foreign write that does not change a byte, one that is overwritten before the
 //! line is flushed, and one to a page that the kernel has taken away again before the end.
 
 use crate::lock;
+use crate::others;
 use crate::state::State;
 use crate::sys;
 use core::arch::x86_64::{
@@ -79,27 +81,38 @@ pub unsafe fn copy(from: u64, to: u64, length: u64) {
     }
 }
 
-/// Copies what a store left behind while other threads may store too; `fence` is run in between
-/// and its result returned.
+/// Copies what a store left behind, while other threads may store too. To be followed by a fence
+/// and [`confirm`].
 ///
 /// # Safety
 /// `size` bytes are readable at the address and writable in the shadow.
 #[inline(always)]
-pub unsafe fn follow(address: u64, delta: u64, size: u32, take_order: impl Fn() -> u64) -> u64 {
-    let to = address.wrapping_add(delta);
+pub unsafe fn follow(address: u64, delta: u64, size: u32) -> u64 {
     // SAFETY: the caller vouches for it.
     unsafe {
-        let mut seen = get(address, size);
-        put(to, seen, size);
-        let order = take_order();
+        let seen = get(address, size);
+        put(address.wrapping_add(delta), seen, size);
+        seen
+    }
+}
+
+/// Makes sure that what [`follow`] saw was not overtaken by another thread's store, whose hook may
+/// have run in between.
+///
+/// # Safety
+/// As `follow`.
+#[inline(always)]
+pub unsafe fn confirm(address: u64, delta: u64, size: u32, mut seen: u64) {
+    // SAFETY: the caller vouches for it.
+    unsafe {
         loop {
-            fence(Ordering::SeqCst);
             let now = get(address, size);
             if now == seen {
-                return order;
+                return;
             }
             seen = now;
-            put(to, seen, size);
+            put(address.wrapping_add(delta), seen, size);
+            fence(Ordering::SeqCst);
         }
     }
 }
@@ -125,7 +138,7 @@ pub unsafe fn line_differs(address: u64, delta: u64) -> bool {
     }
 }
 
-/// How often a difference is looked at before it counts, if there are other threads.
+/// How often a difference is looked at before other threads are waited for.
 const LOOKS: u32 = 64;
 
 /// Records that somebody wrote to a cache line unseen.
@@ -135,16 +148,20 @@ pub fn foreign_line(state: &mut State, address: u64) {
     let line = address & !(CACHE_LINE_BYTES - 1);
     let shadow = line.wrapping_add(state.own.shadow_delta);
     // SAFETY: a cache line of persistent memory and its shadow.
-    let (memory, known) = unsafe { (read_line(line), read_line(shadow)) };
+    let read = || unsafe { (read_line(line), read_line(shadow)) };
+    let seen = read();
     if !state.is_alone() {
         for _ in 0..LOOKS {
             core::hint::spin_loop();
-            // SAFETY: as above.
-            if unsafe { (read_line(line), read_line(shadow)) } != (memory, known) {
+            if read() != seen {
                 return;
             }
         }
+        if !others::let_pass() || read() != seen {
+            return;
+        }
     }
+    let (memory, known) = seen;
     foreign_runs(state, line, &memory, &known);
     crate::libraries::tell_once();
 }
@@ -232,9 +249,10 @@ impl Comparison<'_> {
         if state.is_alone() {
             return true;
         }
-        // What other threads are in the middle of is taken for what they will have done: only
-        // bytes that stay different count.
-        sys::yield_now();
+        if !others::let_pass() {
+            return false;
+        }
+        // Only lines that stay as they are count.
         let mut now = [0; 64];
         let mut differs = false;
         for start in (0..length).step_by(now.len()) {

@@ -14,7 +14,6 @@
 use crate::lock;
 use crate::process::{self, Status};
 use crate::state::{self, State};
-use crate::sys;
 use crate::tls;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -118,15 +117,6 @@ fn entry(signal: c_int) -> Option<&'static Entry> {
         .filter(|_| concerns_us)
 }
 
-/// Whether the target handles a signal.
-pub fn has_handler(signal: c_int) -> bool {
-    // SAFETY: zeros are valid, and the kernel fills them.
-    unsafe {
-        let mut old: libc::sigaction = core::mem::zeroed();
-        __sigaction(signal, core::ptr::null(), &raw mut old) == 0 && is_real(old.sa_sigaction)
-    }
-}
-
 /// # Safety
 /// As `sigaction`.
 #[unsafe(no_mangle)]
@@ -204,28 +194,5 @@ pub unsafe extern "C" fn __sysv_signal(signal: c_int, handler: sighandler_t) -> 
             return libc::SIG_ERR;
         }
         old.sa_sigaction
-    }
-}
-
-/// Sends the signal of `abort` to this thread, whatever its mask.
-pub fn raise_abort() {
-    let set = 1u64 << (libc::SIGABRT - 1);
-    let at = (&raw const set) as usize;
-    // SAFETY: a set of signals, and numbers.
-    unsafe {
-        let unblock = [libc::SIG_UNBLOCK as usize, at, 0, 8, 0, 0];
-        let _ = sys::syscall(libc::SYS_rt_sigprocmask, unblock);
-        let (process, thread) = (sys::process_id() as usize, sys::thread_id() as usize);
-        let send = [process, thread, libc::SIGABRT as usize, 0, 0, 0];
-        let _ = sys::syscall(libc::SYS_tgkill, send);
-    }
-}
-
-/// The signal of `abort` ends the process from now on.
-pub fn reset_abort() {
-    // SAFETY: zeros are the default action.
-    unsafe {
-        let action: libc::sigaction = core::mem::zeroed();
-        __sigaction(libc::SIGABRT, &raw const action, core::ptr::null_mut());
     }
 }

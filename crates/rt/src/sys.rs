@@ -293,3 +293,10 @@ pub fn birth(descriptor: c_int) -> u64 {
         _ => 0,
     }
 }
+
+/// The next entries of a folder, as the kernel packs them; 0 at the end.
+pub fn read_folder(descriptor: c_int, buffer: &mut [u8]) -> Result<usize> {
+    let (to, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+    // SAFETY: the buffer is writable.
+    unsafe { call3(libc::SYS_getdents64, descriptor as usize, to, length) }
+}

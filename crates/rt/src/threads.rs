@@ -21,6 +21,15 @@ type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 type Create =
     unsafe extern "C" fn(*mut pthread_t, *const pthread_attr_t, Start, *mut c_void) -> c_int;
 
+unsafe extern "C" {
+    fn timer_create();
+}
+
+/// In a static program, libc's `pthread_create` is linked only if somebody else needs it under its
+/// inner name, since ours answers to the outer one. Timers do.
+#[used]
+static ANCHOR: unsafe extern "C" fn() = timer_create;
+
 /// libc's own function: by its inner name in a static program, else by asking the loader.
 fn real() -> Option<Create> {
     static FOUND: AtomicUsize = AtomicUsize::new(0);

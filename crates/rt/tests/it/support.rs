@@ -71,10 +71,8 @@ impl Bench {
                     .arg(format!("-Wl,-rpath,{}", self.folder.path().display()));
             }
             Link::Static => {
-                command.args(["-static", "-Wl,--whole-archive"]);
-                command
-                    .arg(runtime("libcrashpoint_rt.a"))
-                    .arg("-Wl,--no-whole-archive");
+                command.args(["-static", "-Wl,-u,__crashpoint_register"]);
+                command.arg(runtime("libcrashpoint_rt.a"));
             }
             Link::Plain => {}
         }

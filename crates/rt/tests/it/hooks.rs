@@ -1,9 +1,7 @@
 //! What hooks write is what the program did.
 
-mod support;
-
+use crate::support::{Bench, Link, What};
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, SyncKind};
-use support::{Bench, Link, What};
 
 #[test]
 fn every_hook_leaves_its_record() {
