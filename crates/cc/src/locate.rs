@@ -135,11 +135,17 @@ fn in_path(name: &OsStr, skip: impl Fn(&Path) -> bool) -> Option<PathBuf> {
 
 /// Finds the plugin, and the runtime where it is wanted.
 pub fn libraries(runtime: Runtime) -> Result<Libraries, Error> {
-    let folders = folders(
-        env::current_exe().ok().as_deref(),
-        env::var_os(crate::LIB_DIR),
-    );
-    libraries_in(folders, runtime)
+    libraries_in(&own_folders(), runtime)
+}
+
+/// Finds one of our libraries by its file name.
+pub fn library(file: &'static str) -> Result<PathBuf, Error> {
+    library_in(&own_folders(), file)
+}
+
+fn own_folders() -> Vec<PathBuf> {
+    let program = env::current_exe().ok();
+    folders(program.as_deref(), env::var_os(crate::LIB_DIR))
 }
 
 /// Where libraries may lie: beside the program (also as cargo lays them out), or installed.
@@ -162,23 +168,22 @@ pub fn folders(program: Option<&Path>, chosen: Option<OsString>) -> Vec<PathBuf>
     folders
 }
 
-fn libraries_in(folders: Vec<PathBuf>, runtime: Runtime) -> Result<Libraries, Error> {
-    let find = |file: &'static str| {
-        let found = folders
-            .iter()
-            .map(|folder| folder.join(file))
-            .find(|path| path.is_file());
-        found.ok_or_else(|| Error::NoLibrary {
-            file,
-            folders: folders.clone(),
-        })
-    };
+fn library_in(folders: &[PathBuf], file: &'static str) -> Result<PathBuf, Error> {
+    let mut candidates = folders.iter().map(|folder| folder.join(file));
+    let found = candidates.find(|path| path.is_file());
+    found.ok_or_else(|| Error::NoLibrary {
+        file,
+        folders: folders.to_owned(),
+    })
+}
+
+fn libraries_in(folders: &[PathBuf], runtime: Runtime) -> Result<Libraries, Error> {
     Ok(Libraries {
-        plugin: find(PLUGIN)?,
+        plugin: library_in(folders, PLUGIN)?,
         runtime: match runtime {
             Runtime::None => None,
-            Runtime::Shared => Some(find(RUNTIME_SHARED)?),
-            Runtime::Static => Some(find(RUNTIME_STATIC)?),
+            Runtime::Shared => Some(library_in(folders, RUNTIME_SHARED)?),
+            Runtime::Static => Some(library_in(folders, RUNTIME_STATIC)?),
         },
     })
 }
@@ -215,7 +220,7 @@ mod tests {
     fn a_missing_library_is_named_with_where_it_was_looked_for() {
         let folder = tempfile::tempdir().unwrap();
         let folders = vec![folder.path().to_owned()];
-        let error = libraries_in(folders.clone(), Runtime::None).unwrap_err();
+        let error = libraries_in(&folders, Runtime::None).unwrap_err();
         assert!(
             error
                 .to_string()
@@ -228,8 +233,8 @@ mod tests {
         );
 
         std::fs::write(folder.path().join(PLUGIN), "").unwrap();
-        assert!(libraries_in(folders.clone(), Runtime::None).is_ok());
-        let error = libraries_in(folders, Runtime::Static).unwrap_err();
+        assert!(libraries_in(&folders, Runtime::None).is_ok());
+        let error = libraries_in(&folders, Runtime::Static).unwrap_err();
         assert!(
             error
                 .to_string()

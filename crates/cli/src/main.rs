@@ -1,1 +1,123 @@
-fn main() {}
+//! `crashpoint`: commands, configuration, exit codes.
+//!
+//! **Architecture invariant:** the only crate that prints or decides an exit code, and within it,
+//! only [`output`] and this file. Commands return how they ended or a typed error.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod config;
+mod demo;
+mod doctor;
+mod event_text;
+mod exit;
+mod filter;
+mod folder;
+mod keys;
+mod lint;
+mod names;
+mod output;
+mod record;
+mod show;
+mod statistics;
+mod summary;
+mod target;
+
+use std::panic::AssertUnwindSafe;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use arguments::{Cli, Command};
+use config::ConfigError;
+use exit::{Ending, Exit};
+use lint::LintError;
+use output::Output;
+use record::RecordError;
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Lint(#[from] LintError),
+    #[error(transparent)]
+    Show(#[from] show::ShowError),
+    #[error(transparent)]
+    Demo(#[from] demo::DemoError),
+    #[error("cannot print: {0}")]
+    Print(#[from] std::io::Error),
+}
+
+fn main() -> ExitCode {
+    let ended = std::panic::catch_unwind(AssertUnwindSafe(start));
+    let ending = ended.unwrap_or_else(|_| {
+        eprintln!(
+            "crashpoint: internal error: this is a bug in Crashpoint {}. Please report it with the \
+             lines above and the command that led here: {}/issues",
+            env!("CARGO_PKG_VERSION"),
+            env!("CARGO_PKG_REPOSITORY"),
+        );
+        Exit::Internal.into()
+    });
+    ending.into()
+}
+
+fn start() -> Ending {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to standard output and is no error; a closed pipe is nobody's fault.
+            let _ = error.print();
+            return match error.use_stderr() {
+                true => Exit::Usage.into(),
+                false => Exit::Clean.into(),
+            };
+        }
+    };
+    let mut output = Output::new(cli.color);
+    let ended = run(&cli.command, &mut output);
+    let finished = output.finish().map_err(Error::from);
+    match ended.and_then(|ending| finished.map(|()| ending)) {
+        Ok(ending) => ending,
+        Err(error) => {
+            match error.excerpt() {
+                Some(excerpt) => eprintln!("{excerpt}"),
+                None => output.error(&error.to_string()),
+            }
+            Exit::Usage.into()
+        }
+    }
+}
+
+impl Error {
+    /// The text of an error that is rendered already.
+    fn excerpt(&self) -> Option<&str> {
+        let config = match self {
+            Error::Record(RecordError::Config(config))
+            | Error::Lint(
+                LintError::Config(config) | LintError::Record(RecordError::Config(config)),
+            ) => config,
+            Error::Record(_)
+            | Error::Lint(_)
+            | Error::Show(_)
+            | Error::Demo(_)
+            | Error::Print(_) => {
+                return None;
+            }
+        };
+        match config {
+            ConfigError::Content(text) => Some(text),
+            ConfigError::Read { .. } | ConfigError::Set { .. } => None,
+        }
+    }
+}
+
+fn run(command: &Command, output: &mut Output) -> Result<Ending, Error> {
+    Ok(match command {
+        Command::Record(arguments) => record::run(arguments, output)?,
+        Command::Lint(arguments) => lint::run(arguments, output)?,
+        Command::Show(arguments) => show::run(arguments, output)?,
+        Command::Doctor(_) => doctor::run(output)?,
+        Command::Demo(arguments) => demo::run(arguments, output)?,
+    })
+}

@@ -13,6 +13,7 @@ mod helpers;
 pub mod json;
 pub mod merge;
 pub mod redact;
+pub mod resolve;
 pub mod sarif;
 pub mod source;
 pub mod terminal;

@@ -32,21 +32,33 @@ impl<'a> Resolver<'a> {
 
     /// All findings, equal ones merged, sorted by place.
     pub fn findings(&self, findings: &[rules::Finding]) -> Vec<Finding> {
-        merge(findings.iter().map(|finding| self.finding(finding)).collect())
+        merge(
+            findings
+                .iter()
+                .map(|finding| self.finding(finding))
+                .collect(),
+        )
     }
 
     fn finding(&self, finding: &rules::Finding) -> Finding {
         let stack = self.stack(finding.site, finding.context);
-        let location = stack.get(told_at(&stack)).and_then(|frame| frame.location.clone());
+        let location = stack
+            .get(told_at(&stack))
+            .and_then(|frame| frame.location.clone());
         let history = finding.history.iter().map(|step| self.step(step)).collect();
         let place = (finding.length > 0).then(|| Place {
-            file: self.recording.file(finding.place.file()).path.display().to_string(),
+            file: self
+                .recording
+                .file(finding.place.file())
+                .path
+                .display()
+                .to_string(),
             offset: finding.place.offset(),
             length: finding.length,
         });
         Finding {
             rule: finding.rule.as_str().to_owned(),
-            severity: severity(finding.severity),
+            severity: finding.severity.into(),
             count: finding.count,
             total: finding.total,
             message: finding.message.clone(),
@@ -102,7 +114,9 @@ impl<'a> Resolver<'a> {
                 false => is_library(&place.function),
             };
             let location = self.location(place, site);
-            let file = location.as_ref().map_or("", |location| location.file.as_str());
+            let file = location
+                .as_ref()
+                .map_or("", |location| location.file.as_str());
             let system = SYSTEM.iter().any(|folder| file.starts_with(folder));
             stack.push(Frame {
                 function: place.function.clone(),
@@ -134,10 +148,12 @@ impl<'a> Resolver<'a> {
     }
 }
 
-fn severity(severity: rules::Severity) -> Severity {
-    match severity {
-        rules::Severity::Error => Severity::Error,
-        rules::Severity::Warning => Severity::Warning,
-        rules::Severity::Note => Severity::Note,
+impl From<rules::Severity> for Severity {
+    fn from(severity: rules::Severity) -> Severity {
+        match severity {
+            rules::Severity::Error => Severity::Error,
+            rules::Severity::Warning => Severity::Warning,
+            rules::Severity::Note => Severity::Note,
+        }
     }
 }

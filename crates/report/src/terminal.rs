@@ -319,9 +319,13 @@ fn closing(report: &Report) -> String {
     }
 }
 
-/// `1 event`, `1,234 events`.
+/// `1 event`, `1,234 events`, `2 flushes`.
 pub fn count(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match noun {
+        _ if number == 1 => "",
+        _ if noun.ends_with(['s', 'h']) => "es",
+        _ => "s",
+    };
     format!("{} {noun}{plural}", group_digits(number))
 }
 

@@ -1,0 +1,144 @@
+//! `crashpoint demo`: everything once, on an example that is part of the program.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crashpoint_cc::locate::Mode;
+use crashpoint_report::Report;
+use crashpoint_rules as rules;
+
+use crate::arguments::{self, Format, RecordOptions};
+use crate::config::Settings;
+use crate::exit::{Ending, Exit};
+use crate::output::Output;
+use crate::record::{self, RecordError};
+use crate::{doctor, lint};
+
+const SOURCE: &str = include_str!("../demo/store.c");
+
+/// The rules that the seeded mistakes break, each once.
+const EXPECTED: [&str; 5] = [
+    "extra-fence",
+    "extra-flush",
+    "missing-fence",
+    "missing-flush",
+    "unpersisted",
+];
+
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    #[error("crashpoint-cc is not beside this program; build all of Crashpoint (`make build`)")]
+    NoDriver,
+    #[error("crashpoint-cc could not build the example; `crashpoint doctor` may know why")]
+    Build,
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error("the example left no recording; `crashpoint doctor` may know why")]
+    Nothing,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// The command.
+pub fn run(arguments: &arguments::Demo, output: &mut Output) -> Result<Ending, DemoError> {
+    let temporary;
+    let folder = match &arguments.keep {
+        Some(folder) => {
+            std::fs::create_dir_all(folder)?;
+            std::path::absolute(folder)?
+        }
+        None => {
+            temporary = tempfile::tempdir()?;
+            temporary.path().to_owned()
+        }
+    };
+    std::fs::write(folder.join("store.c"), SOURCE)?;
+
+    output.print("# A small store with five mistakes\n\n")?;
+    let seeded = example(&folder, "seeded", &[], output)?;
+    lint::print(&seeded, Format::Terminal, output)?;
+    output.print("\n# The same store, repaired (-DREPAIRED)\n\n")?;
+    let repaired = example(&folder, "repaired", &["-DREPAIRED"], output)?;
+    lint::print(&repaired, Format::Terminal, output)?;
+
+    let found: BTreeSet<&str> = seeded.findings.iter().map(|f| f.rule.as_str()).collect();
+    if found != BTreeSet::from(EXPECTED) || !repaired.findings.is_empty() {
+        output.error(&format!(
+            "the demo should have found {} in the first one and nothing in the second",
+            EXPECTED.join(", ")
+        ));
+        return Ok(Exit::Usage.into());
+    }
+    output.print("\nNow your own program: `crashpoint --help`.\n")?;
+    Ok(Exit::Clean.into())
+}
+
+/// Builds, records and lints one form of the example, and tells the commands.
+fn example(
+    folder: &Path,
+    name: &str,
+    options: &[&str],
+    output: &mut Output,
+) -> Result<Report, DemoError> {
+    let driver = doctor::driver(Mode::C).ok_or(DemoError::NoDriver)?;
+    let program = folder.join(name);
+    let pool = Pool::new(name);
+    let shown = options
+        .iter()
+        .map(|option| format!("{option} "))
+        .collect::<String>();
+    output.print(&format!(
+        "$ crashpoint-cc -O1 {shown}store.c -o {name}\n\
+         $ crashpoint record --pm {pool} --out {name}.out -- ./{name} {pool}\n\
+         $ crashpoint lint {name}.out\n\n",
+        pool = pool.0.display()
+    ))?;
+    output.finish()?;
+    let mut build = Command::new(driver);
+    build
+        .arg("-O1")
+        .args(options)
+        .arg(folder.join("store.c"))
+        .arg("-o")
+        .arg(&program);
+    if !build.status()?.success() {
+        return Err(DemoError::Build);
+    }
+    let settings = Settings {
+        record: RecordOptions {
+            pm: vec![pool.0.display().to_string()],
+            ..RecordOptions::default()
+        },
+        ..Settings::default()
+    };
+    let command = [program.into(), pool.0.clone().into()];
+    let out = folder.join(format!("{name}.out"));
+    let recorded = record::record(&settings, &out, &command)?;
+    record::tell(&settings, &recorded, output);
+    let recording = recorded.recording.ok_or(DemoError::Nothing)?;
+    Ok(lint::lint(&recording, &rules::Config::default()))
+}
+
+/// The file that stands for persistent memory; removed in the end.
+struct Pool(PathBuf);
+
+impl Pool {
+    fn new(name: &str) -> Pool {
+        let memory = Path::new("/dev/shm");
+        let usable = tempfile::tempfile_in(memory).is_ok();
+        let folder = if usable {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        Pool(folder.join(format!("crashpoint-demo-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
