@@ -50,9 +50,15 @@ impl State {
     /// recorded.
     #[inline(always)]
     pub fn is_ready(&mut self) -> bool {
+        self.is_ready_now() || self.make_ready()
+    }
+
+    /// Whether the stream is ready as it stands.
+    #[inline(always)]
+    pub fn is_ready_now(&self) -> bool {
         // SAFETY: the frame is one of the shadow stack.
         let context = unsafe { (*self.thread.frame).context };
-        (context == self.own.context && self.header.cursor <= self.own.limit) || self.make_ready()
+        context == self.own.context && self.header.cursor <= self.own.limit
     }
 
     #[cold]
@@ -92,23 +98,24 @@ impl State {
 
     /// Writes at the cursor and moves it. There must be room.
     #[inline(always)]
-    fn encode(&mut self, write: impl FnOnce(&mut Encoder, &mut Memory)) {
+    fn encode<R>(&mut self, write: impl FnOnce(&mut Encoder, &mut Memory) -> R) -> R {
         // SAFETY: a cursor up to the limit has room for a head and a small rest behind it.
         let mut to = unsafe { Encoder::new(self.header.cursor as *mut u8) };
-        write(&mut to, &mut self.own.memory);
+        let result = write(&mut to, &mut self.own.memory);
         compiler_fence(Ordering::SeqCst);
         self.header.cursor = to.position() as u64;
+        result
     }
 
     /// Writes an ordered record. The stream must be ready.
     #[inline(always)]
-    pub fn record(
+    pub fn record<R>(
         &mut self,
         site: u32,
         order: u64,
-        write: impl FnOnce(&mut Encoder, &mut Memory, At),
-    ) {
-        self.encode(|to, memory| write(to, memory, At { order, site }));
+        write: impl FnOnce(&mut Encoder, &mut Memory, At) -> R,
+    ) -> R {
+        self.encode(|to, memory| write(to, memory, At { order, site }))
     }
 
     /// The next order number. The state must not be dead.
@@ -116,6 +123,13 @@ impl State {
     pub fn take_order(&self) -> u64 {
         // SAFETY: a state that records has the page.
         unsafe { (*self.own.order).take() }
+    }
+
+    /// The next order number, if this is the only thread of the recording.
+    #[inline(always)]
+    pub fn take_order_alone(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (*self.own.order).take_alone() }
     }
 
     /// Whether this is the only thread of the recording.

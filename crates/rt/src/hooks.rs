@@ -2,7 +2,7 @@
 
 use crate::shadow;
 use crate::state::{self, State};
-use crate::stream::{self, SMALL_BYTES};
+use crate::stream;
 use crate::{signals, tls};
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, SyncKind};
 use crashpoint_abi::{Frame, Thread, flow};
@@ -56,33 +56,68 @@ pub unsafe extern "C" fn __crashpoint_store(
 ) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
+    if state.covers(address) && state.is_alone() && state.is_ready_now() {
+        let delta = state.own.shadow_delta;
+        let (size, kind) = store_kind(size_and_kind);
+        if delta != 0 {
+            // SAFETY: the shadow spans the region.
+            unsafe { shadow::put(address.wrapping_add(delta), value, size) };
+        }
+        state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
+        let order = state.take_order_alone();
+        let is_short = state.record(site, order, |to, memory, at| {
+            to.store_short(memory, at, kind, address, value, size)
+        });
+        if !is_short {
+            store_ordered(state, site, address, value, size_and_kind, order);
+        }
+    } else {
+        store_slowly(state, site, address, value, size_and_kind);
+    }
+}
+
+#[inline(never)]
+fn store_ordered(
+    state: &mut State,
+    site: u32,
+    address: u64,
+    value: u64,
+    size_and_kind: u32,
+    order: u64,
+) {
+    let (size, kind) = store_kind(size_and_kind);
+    state.record(site, order, |to, memory, at| {
+        to.store(memory, at, kind, address, value, size);
+    });
+}
+
+#[inline(always)]
+fn store_kind(size_and_kind: u32) -> (u32, StoreKind) {
+    let kind = StoreKind::from_bits((size_and_kind >> 8) as u8).unwrap_or(StoreKind::Plain);
+    (size_and_kind & 0xff, kind)
+}
+
+/// A store by one of several threads, or to another region than the last, or in another context,
+/// or without room in the window.
+#[inline(never)]
+fn store_slowly(state: &mut State, site: u32, address: u64, value: u64, size_and_kind: u32) {
     if !state.is_persistent(address) {
         return;
     }
-    let size = size_and_kind & 0xff;
-    let kind = StoreKind::from_bits((size_and_kind >> 8) as u8).unwrap_or(StoreKind::Plain);
+    let (size, kind) = store_kind(size_and_kind);
     let delta = state.own.shadow_delta;
-    let is_alone = state.is_alone();
     // The shadow comes first: until then the store looks foreign to others.
     let mut seen = 0;
     if delta != 0 {
         // SAFETY: the target has just written there; the shadow spans the region.
-        unsafe {
-            if is_alone {
-                shadow::put(address.wrapping_add(delta), value, size);
-            } else {
-                seen = shadow::follow(address, delta, size);
-            }
-        }
+        seen = unsafe { shadow::follow(address, delta, size) };
     }
-    if kind == StoreKind::NonTemporal {
-        state.thread.pending += 1;
-    }
+    state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
     if !state.is_ready() {
         return;
     }
     let order = state.take_order();
-    if delta != 0 && !is_alone {
+    if delta != 0 && !state.is_alone() {
         // SAFETY: as above; taking a shared order number is a fence.
         unsafe { shadow::confirm(address, delta, size, seen) };
     }
@@ -104,19 +139,42 @@ pub unsafe extern "C" fn __crashpoint_range(
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
     let kind = StoreKind::from_bits(kind as u8).unwrap_or(StoreKind::Memory);
-    if kind == StoreKind::NonTemporal && state.is_persistent(address) {
-        state.thread.pending += 1;
-    }
-    let is_small = length <= SMALL_BYTES as u64 && length != 0;
-    if !is_small || !state.is_persistent(address) || !state.covers(address + length - 1) {
+    if !state.is_persistent(address) {
         return state.range(site, kind, address, length);
     }
+    state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
+    // Vectors are what is common: each width has code of its own.
+    match length {
+        16 => vector::<16>(state, site, address, kind),
+        32 => vector::<32>(state, site, address, kind),
+        64 => vector::<64>(state, site, address, kind),
+        _ => state.range(site, kind, address, length),
+    }
+}
+
+/// A store of a whole vector to persistent memory.
+#[inline(always)]
+fn vector<const LENGTH: usize>(state: &mut State, site: u32, address: u64, kind: StoreKind) {
+    if !state.covers(address + LENGTH as u64 - 1) {
+        return state.range(site, kind, address, LENGTH as u64);
+    }
+    // SAFETY: the target has just written there.
+    let bytes = unsafe { (address as *const [u8; LENGTH]).read_unaligned() };
     let delta = state.own.shadow_delta;
     if delta != 0 {
-        // SAFETY: the range lies in the region, of which the shadow is a copy.
-        unsafe { shadow::copy(address, address.wrapping_add(delta), length) };
+        let to = address.wrapping_add(delta) as *mut [u8; LENGTH];
+        // SAFETY: the shadow spans the region.
+        unsafe { to.write_unaligned(bytes) };
     }
-    state.written(site, kind, address, length);
+    if !state.is_ready() {
+        return;
+    }
+    let order = state.take_order();
+    let length = const { LENGTH as u32 };
+    // SAFETY: `bytes` has that length, and a small record fits.
+    state.record(site, order, |to, memory, at| unsafe {
+        to.store_bytes(memory, at, kind, address, bytes.as_ptr(), length);
+    });
 }
 
 /// # Safety

@@ -49,18 +49,23 @@ impl OrderPage {
         if self.is_shared() {
             self.take_shared()
         } else {
-            let mut number = 1u64;
-            // SAFETY: as `fetch_add`, but atomic only towards this processor, see above.
-            unsafe {
-                asm!(
-                    "xadd qword ptr [{0}], {1}",
-                    in(reg) self.next.as_ptr(),
-                    inout(reg) number,
-                    options(nostack),
-                );
-            }
-            number
+            self.take_alone()
         }
+    }
+
+    #[inline(always)]
+    pub fn take_alone(&self) -> u64 {
+        let mut number = 1u64;
+        // SAFETY: as `fetch_add`, but atomic only towards this processor, see above.
+        unsafe {
+            asm!(
+                "xadd qword ptr [{0}], {1}",
+                in(reg) self.next.as_ptr(),
+                inout(reg) number,
+                options(nostack),
+            );
+        }
+        number
     }
 
     #[inline(always)]

@@ -33,7 +33,7 @@ use crate::sys;
 use core::arch::x86_64::{
     __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8,
 };
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{Ordering, compiler_fence, fence};
 use crashpoint_abi::CACHE_LINE_BYTES;
 use crashpoint_abi::record::StoreKind;
 
@@ -58,13 +58,15 @@ pub unsafe fn put(to: u64, value: u64, size: u32) {
 /// `size` bytes are readable.
 #[inline(always)]
 unsafe fn get(from: u64, size: u32) -> u64 {
-    // SAFETY: the caller vouches for it. Volatile: other threads may write.
+    // Other threads may write: each call reads memory.
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: the caller vouches for it.
     unsafe {
         match size {
-            8 => u64::from_le_bytes((from as *const [u8; 8]).read_volatile()),
-            4 => u32::from_le_bytes((from as *const [u8; 4]).read_volatile()).into(),
-            2 => u16::from_le_bytes((from as *const [u8; 2]).read_volatile()).into(),
-            _ => (from as *const u8).read_volatile().into(),
+            8 => (from as *const u64).read_unaligned(),
+            4 => (from as *const u32).read_unaligned().into(),
+            2 => (from as *const u16).read_unaligned().into(),
+            _ => (from as *const u8).read().into(),
         }
     }
 }
@@ -171,8 +173,10 @@ type Line = [u8; CACHE_LINE_BYTES as usize];
 /// # Safety
 /// The line is readable.
 unsafe fn read_line(at: u64) -> Line {
-    // SAFETY: the caller vouches for it. Volatile: other threads may write.
-    unsafe { (at as *const Line).read_volatile() }
+    // Other threads may write: each call reads memory.
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: the caller vouches for it.
+    unsafe { (at as *const Line).read_unaligned() }
 }
 
 /// Differences with fewer equal bytes between them are one.

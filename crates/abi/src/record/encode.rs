@@ -5,11 +5,13 @@ use super::{
     StoreKind, SyncKind, kind,
 };
 
+#[inline(always)]
 fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ (((difference as i64) >> 63) as u64)
 }
 
 /// Class 0 to 3 for a number that takes 1, 2, 4 or 8 bytes.
+#[inline(always)]
 fn address_class(code: u64) -> u8 {
     u8::from(code >= 1 << 8) + u8::from(code >= 1 << 16) + u8::from(code >= 1 << 32)
 }
@@ -58,12 +60,14 @@ impl Encoder {
             u8::from(site >= 1 << 8) + u8::from(site >= 1 << 16) + u8::from(site >= 1 << 24);
         let follows = order != memory.last_order.wrapping_add(1);
         memory.last_order = order;
-        let order_bit = if follows { ORDER_FOLLOWS } else { 0 };
-        self.put(u64::from(kind | order_bit | site_class << 6), 1);
+        let head = u64::from(kind | site_class << 6);
         if follows {
+            self.put(head | u64::from(ORDER_FOLLOWS), 1);
             self.put(order, 8);
+            self.put(u64::from(site), usize::from(site_class) + 1);
+        } else {
+            self.put(head | u64::from(site) << 8, usize::from(site_class) + 2);
         }
-        self.put(u64::from(site), usize::from(site_class) + 1);
     }
 
     #[inline(always)]
@@ -71,6 +75,18 @@ impl Encoder {
         let code = zigzag(address.wrapping_sub(memory.last_address));
         memory.last_address = address;
         (code, address_class(code))
+    }
+
+    /// The byte that tells the class of an address, and the address; in one piece if that fits.
+    #[inline(always)]
+    fn shape_and_code(&mut self, shape: u8, code: u64, class: u8) {
+        let shape = u64::from(shape | class << 3);
+        if class == 3 {
+            self.put(shape, 1);
+            self.put(code, 8);
+        } else {
+            self.put(shape | code << 8, 1 + (1 << class));
+        }
     }
 
     /// A store of 1, 2, 4 or 8 bytes.
@@ -86,16 +102,34 @@ impl Encoder {
     ) {
         self.head(memory, kind::STORE, at);
         let (code, class) = Self::address_code(memory, address);
-        self.put(
-            u64::from(size.trailing_zeros() as u8 | class << 3 | (kind as u8) << 5),
-            1,
-        );
-        self.put(code, 1 << class);
+        self.shape_and_code(size.trailing_zeros() as u8 | (kind as u8) << 5, code, class);
         self.put(value, size as usize);
+    }
+
+    /// As [`Encoder::store`] where the record has the common form: the next order number, and an
+    /// address not far from the last. Otherwise writes nothing and returns false. It needs few
+    /// registers, so that a writer's fast path saves none.
+    #[inline(always)]
+    pub fn store_short(
+        &mut self,
+        memory: &mut Memory,
+        at: At,
+        kind: StoreKind,
+        address: u64,
+        value: u64,
+        size: u32,
+    ) -> bool {
+        let code = zigzag(address.wrapping_sub(memory.last_address));
+        if at.order != memory.last_order.wrapping_add(1) || code >= 1 << 32 {
+            return false;
+        }
+        self.store(memory, at, kind, address, value, size);
+        true
     }
 
     /// # Safety
     /// `from` must be valid for reads of `length` bytes.
+    #[inline(always)]
     pub unsafe fn store_bytes(
         &mut self,
         memory: &mut Memory,
@@ -113,11 +147,14 @@ impl Encoder {
         } else {
             EXPLICIT_LENGTH
         };
-        self.put(u64::from(size_class | class << 3 | (kind as u8) << 5), 1);
-        if !plain {
+        let shape = size_class | (kind as u8) << 5;
+        if plain {
+            self.shape_and_code(shape, code, class);
+        } else {
+            self.put(u64::from(shape | class << 3), 1);
             self.put(u64::from(length), 4);
+            self.put(code, 1 << class);
         }
-        self.put(code, 1 << class);
         // SAFETY: the caller vouches for `from`; `new` for room behind `at`. The stream is private
         // to the writer, so the two do not overlap.
         unsafe {
@@ -155,8 +192,7 @@ impl Encoder {
     pub fn flush(&mut self, memory: &mut Memory, at: At, kind: FlushKind, address: u64) {
         self.head(memory, kind::FLUSH, at);
         let (code, class) = Self::address_code(memory, address);
-        self.put(u64::from(class << 3 | (kind as u8) << 5), 1);
-        self.put(code, 1 << class);
+        self.shape_and_code((kind as u8) << 5, code, class);
     }
 
     #[inline(always)]
