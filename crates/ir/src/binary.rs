@@ -69,16 +69,34 @@ pub enum ModelErrorKind {
 pub fn encode(module: &Module) -> (ModelId, Vec<u8>) {
     let raw = postcard::to_extend(module, FORMAT_VERSION.to_le_bytes().to_vec())
         .expect("a vector takes any module");
-    let id = identify(&raw);
-    let deflated = compress_to_vec(&raw, COMPRESSION_LEVEL);
+    (identify(&raw), wrap(&raw))
+}
+
+/// A blob with this raw content, whatever it is; for [`encode`] and for tests of [`decode`].
+pub fn wrap(raw: &[u8]) -> Vec<u8> {
+    let deflated = compress_to_vec(raw, COMPRESSION_LEVEL);
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("a model is below 4 GiB");
     let mut blob = Vec::with_capacity(HEADER_BYTES + deflated.len());
     blob.extend(MAGIC);
-    blob.extend(id.0);
+    blob.extend(identify(raw).0);
     blob.extend(length(&deflated).to_le_bytes());
-    blob.extend(length(&raw).to_le_bytes());
+    blob.extend(length(raw).to_le_bytes());
     blob.extend(deflated);
-    (id, blob)
+    blob
+}
+
+/// The raw content of a blob, checked against its length only; the inverse of [`wrap`].
+pub fn unwrap(blob: &[u8]) -> Result<Vec<u8>, ModelError> {
+    let error = |kind| ModelError { offset: 0, kind };
+    let bytes = self::blob(blob).map_err(error)?;
+    let id = bytes[8..24].try_into().expect("sixteen bytes");
+    let offset = 0;
+    let whole = Blob {
+        id: ModelId(id),
+        offset,
+        bytes,
+    };
+    whole.inflate().map_err(error)
 }
 
 fn identify(raw: &[u8]) -> ModelId {
