@@ -92,6 +92,11 @@ impl<T: Copy> Intervals<T> {
         end
     }
 
+    /// All intervals, in order; neighbours may touch.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.by_start.iter().map(|(from, (to, _))| (*from, *to))
+    }
+
     pub(crate) fn clear(&mut self) {
         self.by_start.clear();
     }

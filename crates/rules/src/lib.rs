@@ -3,7 +3,7 @@
 //! A rule is a file: its id and manual, what it looks for, its tests. [`RULES`] lists them. The
 //! [`Linter`] feeds a recording once through the line tracker of `crashpoint-persist` and then to
 //! all rules that are switched on. Two analyses serve several rules: `leftovers` (stores that were
-//! never flushed) and `transactions` (undo logs). Users add rules of their own as [`script`]s.
+//! never flushed) and `transactions` (undo logs). Users add rules of their own as [`Script`]s.
 //!
 //! Rules report what is wrong for certain under the memory model, in the run that was recorded;
 //! what each can still get wrong stands in its manual.
@@ -20,10 +20,12 @@ mod finding;
 mod intervals;
 mod leftovers;
 mod linter;
+mod mappings;
 mod missing_fence;
 mod missing_flush;
 mod names;
 mod rule;
+mod script;
 mod transactions;
 mod unlogged_update;
 mod unpersisted;
@@ -36,9 +38,10 @@ pub use config::{
     PoolCall, Returns, RuleSettings, Transactions, UnknownRule,
 };
 pub use finding::{Finding, MODEL, RuleId, Severity, Step};
-pub use linter::Linter;
+pub use linter::{Linter, Outcome};
 pub use names::Names;
 pub use rule::RuleInfo;
+pub use script::{Script, ScriptError};
 pub use transactions::watched_calls;
 
 /// All built-in rules.

@@ -2,150 +2,205 @@
 
 use crate::leftovers::Leftovers;
 use crate::rule::{FenceSeen, FlushSeen, Path, Rule, Scene, StoreSeen};
-use crate::transactions::Transactions;
-use crate::{
-    Config, Finding, Names, Severity, double_log, extra_fence, extra_flush, missing_fence,
-    missing_flush, unlogged_update, unpersisted,
+use crate::script::{
+    Facts, Handler, Memory, Script, ScriptError, ScriptEvent, Stacks, fence_kind, flush_found,
+    flush_kind, store_kind,
 };
-use crashpoint_persist::x86::{How, LineTracker, Who};
+use crate::transactions::{Transactions, World};
+use crate::{
+    Basic, Config, Finding, Names, RuleInfo, RuleSettings, Severity, double_log, extra_fence,
+    extra_flush, missing_fence, missing_flush, unlogged_update, unpersisted,
+};
+use crashpoint_persist::x86::{Fenced, Flushed, How, Who};
 use crashpoint_persist::{LineId, OriginInfo, Origins, pieces};
-use crashpoint_trace::{Event, EventKind, FenceKind, FlushKind, Place, StoreKind, SyncKind};
+use crashpoint_trace::{Event, EventKind, FenceKind, FileIndex, FlushKind, Place, StoreKind};
 use rustc_hash::FxHashMap;
+use std::rc::Rc;
 
 /// Watches a recording. Feed it all events in order, then ask for the findings.
 pub struct Linter<'a> {
     names: &'a dyn Names,
     origins: Origins,
-    tracker: LineTracker,
+    memory: Memory,
     /// If a rule needs it.
     leftovers: Option<Leftovers>,
     transactions: Option<Transactions>,
     config: Config,
     rules: Vec<Box<dyn Rule>>,
+    scripts: Vec<Script>,
+    stacks: Stacks,
+    /// By file: whether it is a private mapping, once asked.
+    private: Vec<Option<bool>>,
+}
+
+/// Everything that came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// In the order in which they were first seen.
+    pub findings: Vec<Finding>,
+    /// Scripts that failed while they ran.
+    pub failures: Vec<ScriptError>,
+    /// What scripts printed, with their rules' names.
+    pub printed: Vec<(String, String)>,
+}
+
+fn basic(own: &Basic, info: &RuleInfo) -> Option<Severity> {
+    own.enabled.then(|| own.severity.unwrap_or(info.severity))
+}
+
+/// The rules that are switched on, in the order of [`crate::RULES`].
+fn rules(settings: &RuleSettings) -> Vec<Box<dyn Rule>> {
+    let mut rules: Vec<Box<dyn Rule>> = Vec::new();
+    if let Some(severity) = basic(&settings.missing_flush, &missing_flush::INFO) {
+        rules.push(Box::new(missing_flush::MissingFlush { severity }));
+    }
+    if let Some(severity) = basic(&settings.missing_fence, &missing_fence::INFO) {
+        rules.push(Box::new(missing_fence::MissingFence { severity }));
+    }
+    let flush = &settings.extra_flush;
+    if flush.enabled {
+        let severity = flush.severity.unwrap_or(extra_flush::INFO.severity);
+        rules.push(Box::new(extra_flush::ExtraFlush::new(
+            severity,
+            flush.clone(),
+        )));
+    }
+    let fence = &settings.extra_fence;
+    if fence.enabled {
+        let severity = fence.severity.unwrap_or(extra_fence::INFO.severity);
+        rules.push(Box::new(extra_fence::ExtraFence::new(
+            severity,
+            fence.clone(),
+        )));
+    }
+    if let Some(severity) = basic(&settings.unpersisted, &unpersisted::INFO) {
+        rules.push(Box::new(unpersisted::Unpersisted { severity }));
+    }
+    if let Some(severity) = basic(&settings.double_log, &double_log::INFO) {
+        rules.push(Box::new(double_log::DoubleLog { severity }));
+    }
+    if let Some(severity) = basic(&settings.unlogged_update, &unlogged_update::INFO) {
+        rules.push(Box::new(unlogged_update::UnloggedUpdate { severity }));
+    }
+    rules
 }
 
 impl<'a> Linter<'a> {
     pub fn new(config: Config, names: &'a dyn Names) -> Linter<'a> {
-        let mut rules: Vec<Box<dyn Rule>> = Vec::new();
-        let settings = &config.rules;
-        let basic = |own: &crate::Basic, info: &crate::RuleInfo| -> Option<Severity> {
-            own.enabled.then(|| own.severity.unwrap_or(info.severity))
-        };
-        let flush = basic(&settings.missing_flush, &missing_flush::INFO);
-        let unpersisted = basic(&settings.unpersisted, &unpersisted::INFO);
-        let fence = basic(&settings.missing_fence, &missing_fence::INFO);
-        let double = basic(&settings.double_log, &double_log::INFO);
-        let unlogged = basic(&settings.unlogged_update, &unlogged_update::INFO);
-        if let Some(severity) = flush {
-            rules.push(Box::new(missing_flush::MissingFlush { severity }));
-        }
-        if let Some(severity) = fence {
-            rules.push(Box::new(missing_fence::MissingFence { severity }));
-        }
-        if settings.extra_flush.enabled {
-            let severity = settings
-                .extra_flush
-                .severity
-                .unwrap_or(extra_flush::INFO.severity);
-            let settings = settings.extra_flush.clone();
-            rules.push(Box::new(extra_flush::ExtraFlush::new(severity, settings)));
-        }
-        if settings.extra_fence.enabled {
-            let severity = settings
-                .extra_fence
-                .severity
-                .unwrap_or(extra_fence::INFO.severity);
-            let settings = settings.extra_fence.clone();
-            rules.push(Box::new(extra_fence::ExtraFence::new(severity, settings)));
-        }
-        if let Some(severity) = unpersisted {
-            rules.push(Box::new(unpersisted::Unpersisted { severity }));
-        }
-        if let Some(severity) = double {
-            rules.push(Box::new(double_log::DoubleLog { severity }));
-        }
-        if let Some(severity) = unlogged {
-            rules.push(Box::new(unlogged_update::UnloggedUpdate { severity }));
-        }
-        let leftovers = (flush.is_some() || unpersisted.is_some()).then(Leftovers::default);
-        let transactions = (double.is_some() || unlogged.is_some())
-            .then(|| Transactions::new(&config.transactions));
+        let on = &config.rules;
+        let leftovers = on.missing_flush.enabled || on.unpersisted.enabled;
+        let logs = on.double_log.enabled || on.unlogged_update.enabled;
         Linter {
             names,
             origins: Origins::default(),
-            tracker: LineTracker::default(),
-            leftovers,
-            transactions,
+            memory: Memory::default(),
+            leftovers: leftovers.then(Leftovers::default),
+            transactions: logs.then(|| Transactions::new(&config.transactions)),
+            rules: rules(&config.rules),
             config,
-            rules,
+            scripts: Vec::new(),
+            stacks: Stacks::default(),
+            private: Vec::new(),
         }
+    }
+
+    /// Adds a rule of the user's own.
+    pub fn add_script(&mut self, script: Script) {
+        self.scripts.push(script);
     }
 
     /// Takes the next event.
     #[inline]
     pub fn feed(&mut self, event: &Event<'_>) {
-        let info = OriginInfo {
-            site: event.site,
-            context: event.context,
-            thread: event.thread,
-        };
         match event.kind {
             EventKind::Store { kind, place, bytes } => {
-                self.store(info, event.order, kind, place, bytes.len() as u64);
+                let length = bytes.len() as u64;
+                let who = self.store(event, kind, place, length);
+                if self.wanted(Handler::Store) {
+                    let value = bytes.first_chunk().filter(|_| length <= 8);
+                    let mut wide = [0; 8];
+                    wide.iter_mut()
+                        .zip(bytes)
+                        .for_each(|(to, from)| *to = *from);
+                    let value = value.map(|[_]: &[u8; 1]| u64::from_le_bytes(wide));
+                    self.tell_store(event, who, (kind, place, length), value);
+                }
             }
             EventKind::Fill {
                 kind,
                 place,
                 length,
                 byte: _,
-            } => self.store(info, event.order, kind, place, length),
-            EventKind::Flush { kind, place } => self.flush(info, event.order, kind, place),
-            EventKind::Fence { kind } => self.fence(info, event.order, kind),
+            } => {
+                let who = self.store(event, kind, place, length);
+                if self.wanted(Handler::Store) {
+                    self.tell_store(event, who, (kind, place, length), None);
+                }
+            }
+            EventKind::Flush { kind, place } => self.flush(event, kind, place),
+            EventKind::Fence { kind } => self.fence(event, kind),
             // Unknown assembly may flush, and may fence; that it stores is noticed otherwise.
-            EventKind::Opaque => self.tracker.uncertain(event.thread),
-            EventKind::Call { .. }
-            | EventKind::Return { .. }
-            | EventKind::Map { .. }
-            | EventKind::Unmap { .. }
-            | EventKind::Msync { .. } => self.rare(info, event),
-            EventKind::Load { .. } => {}
-            EventKind::Sync { kind, object: _ } => match kind {
-                SyncKind::Acquire
-                | SyncKind::Release
-                | SyncKind::Create
-                | SyncKind::Start
-                | SyncKind::Join
-                | SyncKind::Wait
-                | SyncKind::Signal
-                | SyncKind::Barrier
-                | SyncKind::Fork
-                | SyncKind::ThreadExit
-                | SyncKind::ProcessExit => {}
-            },
+            EventKind::Opaque => self.memory.tracker.uncertain(event.thread),
+            EventKind::Call { .. } | EventKind::Return { .. } => self.call(event),
+            EventKind::Map { .. } | EventKind::Unmap { .. } | EventKind::Msync { .. } => {
+                self.mapping(event);
+            }
+            // A thread that waits for another may fence inside of libc; nothing relies on it.
+            EventKind::Load { .. } | EventKind::Sync { .. } => {}
         }
     }
 
-    fn store(&mut self, info: OriginInfo, order: u64, kind: StoreKind, at: Place, length: u64) {
-        if self.names.private(at.pm.file()) {
-            return;
-        }
-        let who = Who {
-            order,
-            origin: self.origins.count(info),
-            thread: info.thread,
+    fn who(&mut self, event: &Event<'_>, counted: bool) -> Who {
+        let info = OriginInfo {
+            site: event.site,
+            context: event.context,
+            thread: event.thread,
         };
+        let origin = match counted {
+            true => self.origins.count(info),
+            false => self.origins.number(info),
+        };
+        Who {
+            order: event.order,
+            origin,
+            thread: event.thread,
+        }
+    }
+
+    #[inline]
+    fn private(&mut self, file: FileIndex) -> bool {
+        match self.private.get(file.index()) {
+            Some(Some(known)) => *known,
+            _ => self.ask_private(file),
+        }
+    }
+
+    #[cold]
+    fn ask_private(&mut self, file: FileIndex) -> bool {
+        if self.private.len() <= file.index() {
+            self.private.resize(file.index() + 1, None);
+        }
+        *self.private[file.index()].get_or_insert(self.names.private(file))
+    }
+
+    fn store(&mut self, event: &Event<'_>, kind: StoreKind, at: Place, length: u64) -> Who {
+        let who = self.who(event, true);
+        // What goes to a private mapping is lost anyway.
+        if self.private(at.pm.file()) {
+            return who;
+        }
         let how = match kind {
             StoreKind::NonTemporal => How::NonTemporal,
             StoreKind::Foreign => How::Foreign,
             StoreKind::Locked | StoreKind::Assembly => {
-                self.tracker.boundary(info.thread);
+                self.memory.tracker.boundary(who.thread);
                 How::Cached
             }
             StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => How::Cached,
         };
         let (leftovers, rules) = (&mut self.leftovers, &mut self.rules);
         for piece in pieces(at.pm, length) {
-            self.tracker.store(who, how, piece, |line| {
+            self.memory.tracker.store(who, how, piece, |line| {
                 let seen = StoreSeen {
                     who,
                     kind,
@@ -161,97 +216,121 @@ impl<'a> Linter<'a> {
         if let Some(transactions) = &mut self.transactions
             && how != How::Foreign
         {
-            transactions.store(self.names, who, info.context, at.address, at.pm, length);
+            transactions.store(self.names, who, event.context, at, length);
+        }
+        who
+    }
+
+    fn flush(&mut self, event: &Event<'_>, kind: FlushKind, at: Place) {
+        let who = self.who(event, true);
+        if self.private(at.pm.file()) {
+            self.memory.tracker.uncertain(who.thread);
+            return;
+        }
+        let address = at.pm;
+        let (leftovers, rules) = (&mut self.leftovers, &mut self.rules);
+        let found = self
+            .memory
+            .tracker
+            .flush(who, kind, address, |line, found| {
+                if let Some(leftovers) = leftovers {
+                    leftovers.flush(LineId::of(address), line, found);
+                }
+                let seen = FlushSeen {
+                    who,
+                    address,
+                    found,
+                    line,
+                };
+                rules.iter_mut().for_each(|rule| rule.flush(&seen));
+            });
+        if self.wanted(Handler::Flush) {
+            self.tell_flush(event, who, kind, at, found);
         }
     }
 
-    fn flush(&mut self, info: OriginInfo, order: u64, kind: FlushKind, at: Place) {
-        let who = Who {
-            order,
-            origin: self.origins.count(info),
-            thread: info.thread,
-        };
-        let address = at.pm;
-        let (leftovers, rules) = (&mut self.leftovers, &mut self.rules);
-        self.tracker.flush(who, kind, address, |line, found| {
-            if let Some(leftovers) = leftovers {
-                leftovers.flush(LineId::of(address), line, found);
-            }
-            let seen = FlushSeen {
-                who,
-                kind,
-                address,
-                found,
-                line,
-            };
-            rules.iter_mut().for_each(|rule| rule.flush(&seen));
-        });
-    }
-
-    fn fence(&mut self, info: OriginInfo, order: u64, kind: FenceKind) {
+    fn fence(&mut self, event: &Event<'_>, kind: FenceKind) {
         // A locked instruction that stores is counted by its store.
-        let origin = match kind {
-            FenceKind::Locked => self.origins.number(info),
-            FenceKind::Sfence | FenceKind::Mfence => self.origins.count(info),
-        };
-        let who = Who {
-            order,
-            origin,
-            thread: info.thread,
-        };
-        let found = self.tracker.fence(who, |_, _| ());
+        let who = self.who(event, kind != FenceKind::Locked);
+        let found = self.memory.tracker.fence(who, |_, _| ());
         if let Some(leftovers) = &mut self.leftovers {
-            leftovers.fence(info.thread, order);
+            leftovers.fence(who.thread, who.order);
         }
         let seen = FenceSeen { who, kind, found };
         self.rules.iter_mut().for_each(|rule| rule.fence(&seen));
+        if self.wanted(Handler::Fence) {
+            let mut facts = self.facts(event, who);
+            facts.kind = fence_kind(kind);
+            facts.found = match found {
+                Fenced::Nothing => "nothing",
+                Fenced::Completed { .. } => "flushes",
+            };
+            self.tell(Handler::Fence, facts);
+        }
     }
 
-    fn rare(&mut self, info: OriginInfo, event: &Event<'_>) {
-        let order = event.order;
-        let origin = match event.kind {
-            EventKind::Call { .. } => self.origins.count(info),
-            _ => self.origins.number(info),
+    fn call(&mut self, event: &Event<'_>) {
+        let who = self.who(event, matches!(event.kind, EventKind::Call { .. }));
+        let world = World {
+            names: self.names,
+            mappings: &self.memory.mappings,
         };
-        let who = Who {
-            order,
-            origin,
-            thread: info.thread,
-        };
-        let names = self.names;
-        if let EventKind::Msync { place, length } = event.kind {
-            self.tracker.msync(who, place.pm, length);
-        }
-        let Some(transactions) = &mut self.transactions else {
-            return;
-        };
-        let process = names.process(info.thread);
-        match event.kind {
-            EventKind::Call { arguments } => {
-                transactions.call(names, who, info.site, info.context, arguments);
+        if let Some(transactions) = &mut self.transactions {
+            match event.kind {
+                EventKind::Call { arguments } => {
+                    transactions.call(world, who, (event.site, event.context), arguments);
+                }
+                EventKind::Return { value } => transactions.returned(world, who, event.site, value),
+                _ => {}
             }
-            EventKind::Return { value } => transactions.returned(names, who, info.site, value),
+        }
+        let handler = match event.kind {
+            EventKind::Call { .. } => Handler::Call,
+            _ => Handler::Return,
+        };
+        if self.wanted(handler) {
+            let mut facts = self.facts(event, who);
+            facts.name = self.names.callee(event.site).unwrap_or("").into();
+            match event.kind {
+                EventKind::Call { arguments } => facts.arguments = arguments.iter().collect(),
+                EventKind::Return { value } => facts.value = Some(value),
+                _ => {}
+            }
+            self.tell(handler, facts);
+        }
+    }
+
+    fn mapping(&mut self, event: &Event<'_>) {
+        let process = self.names.process(event.thread);
+        match event.kind {
             EventKind::Map { place, length, .. } => {
-                transactions.map(process, place.address, length, place.pm);
+                self.memory
+                    .mappings
+                    .map(process, place.address, length, place.pm);
             }
             EventKind::Unmap { place, length } => {
-                transactions.unmap(process, place.address, length);
+                self.memory.mappings.unmap(process, place.address, length);
+                if let Some(transactions) = &mut self.transactions {
+                    transactions.unmap(process, place.address, length);
+                }
             }
-            EventKind::Store { .. }
-            | EventKind::Fill { .. }
-            | EventKind::Load { .. }
-            | EventKind::Flush { .. }
-            | EventKind::Fence { .. }
-            | EventKind::Opaque
-            | EventKind::Sync { .. }
-            | EventKind::Msync { .. } => {}
+            EventKind::Msync { place, length } => {
+                let who = self.who(event, false);
+                self.memory.tracker.msync(who, place.pm, length);
+            }
+            _ => {}
         }
     }
 
     /// The findings, in the order in which they were first seen.
-    pub fn finish(mut self) -> Vec<Finding> {
+    pub fn finish(self) -> Vec<Finding> {
+        self.conclude().findings
+    }
+
+    /// The findings, and what became of the scripts.
+    pub fn conclude(mut self) -> Outcome {
         let mut leftovers = self.leftovers.take().unwrap_or_default();
-        leftovers.conclude(&self.origins, &self.tracker, self.names);
+        leftovers.conclude(&self.origins, &self.memory.tracker, self.names);
         let transactions = self.transactions.take();
         let mut transactions =
             transactions.unwrap_or_else(|| Transactions::new(&self.config.transactions));
@@ -262,20 +341,83 @@ impl<'a> Linter<'a> {
         }
         let scene = Scene {
             origins: &self.origins,
-            tracker: &self.tracker,
+            tracker: &self.memory.tracker,
             names: self.names,
             leftovers: &leftovers,
             transactions: &transactions,
             totals: &totals,
         };
-        let mut findings = Vec::new();
+        let mut outcome = Outcome::default();
         for rule in &mut self.rules {
-            rule.finish(&scene, &mut findings);
+            rule.finish(&scene, &mut outcome.findings);
         }
-        findings.sort_by(|a, b| {
+        for script in &mut self.scripts {
+            script.end(&mut self.memory);
+            outcome
+                .findings
+                .extend(script.findings(&self.origins, &totals));
+            outcome.failures.extend(script.failure.take());
+            let printed = script.printed().into_iter();
+            outcome
+                .printed
+                .extend(printed.map(|line| (script.id().to_string(), line)));
+        }
+        outcome.findings.sort_by(|a, b| {
             let key = |finding: &Finding| (finding.first_order, finding.site, finding.context);
             key(a).cmp(&key(b)).then_with(|| a.rule.cmp(&b.rule))
         });
-        findings
+        outcome
+    }
+}
+
+/// What scripts are told.
+impl Linter<'_> {
+    #[inline]
+    fn wanted(&self, handler: Handler) -> bool {
+        self.scripts.iter().any(|script| script.has(handler))
+    }
+
+    fn facts(&mut self, event: &Event<'_>, who: Who) -> Facts {
+        Facts::new(who, self.stacks.of(self.names, event.context))
+    }
+
+    fn tell(&mut self, handler: Handler, facts: Facts) {
+        let process = self.names.process(facts.who.thread);
+        let event = ScriptEvent(Rc::new(facts));
+        let scripts = self.scripts.iter_mut().filter(|script| script.has(handler));
+        for script in scripts {
+            script.handle(handler, &event, process, &mut self.memory);
+        }
+    }
+
+    fn tell_store(
+        &mut self,
+        event: &Event<'_>,
+        who: Who,
+        (kind, at, length): (StoreKind, Place, u64),
+        value: Option<u64>,
+    ) {
+        let mut facts = self.facts(event, who);
+        facts.kind = store_kind(kind);
+        (facts.address, facts.place, facts.length) = (at.address, Some(at.pm), length);
+        facts.value = value;
+        self.tell(Handler::Store, facts);
+    }
+
+    fn tell_flush(
+        &mut self,
+        event: &Event<'_>,
+        who: Who,
+        kind: FlushKind,
+        at: Place,
+        found: Flushed,
+    ) {
+        let mut facts = self.facts(event, who);
+        facts.kind = flush_kind(kind);
+        facts.found = flush_found(found);
+        let offset = at.pm.0 - at.pm.line().0;
+        facts.address = at.address - offset;
+        (facts.place, facts.length) = (Some(at.pm.line()), 64);
+        self.tell(Handler::Flush, facts);
     }
 }

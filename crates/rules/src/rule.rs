@@ -5,7 +5,7 @@ use crate::transactions::Transactions;
 use crate::{Finding, MODEL, Names, RuleId, Severity, Step};
 use crashpoint_persist::x86::{Fenced, Flushed, Line, LineTracker, Mark, Who};
 use crashpoint_persist::{Origin, Origins, Piece};
-use crashpoint_trace::{ContextId, FenceKind, FlushKind, PmAddress, SiteId, StoreKind};
+use crashpoint_trace::{ContextId, FenceKind, PmAddress, SiteId, StoreKind};
 use rustc_hash::FxHashMap;
 
 /// A built-in rule, for lists and manuals.
@@ -30,7 +30,6 @@ pub(crate) struct StoreSeen<'a> {
 
 pub(crate) struct FlushSeen<'a> {
     pub(crate) who: Who,
-    pub(crate) kind: FlushKind,
     pub(crate) address: PmAddress,
     pub(crate) found: Flushed,
     /// Before the flush.

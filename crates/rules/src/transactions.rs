@@ -23,9 +23,10 @@ pub(crate) use state::Cover;
 use crate::Names;
 use crate::config::{Returns, Transactions as Settings};
 use crate::intervals::Intervals;
+use crate::mappings::Mappings;
 use crashpoint_persist::Origin;
 use crashpoint_persist::x86::{Mark, Who};
-use crashpoint_trace::{Arguments, ContextId, PmAddress, ProcessIndex, SiteId, ThreadIndex};
+use crashpoint_trace::{Arguments, ContextId, Place, PmAddress, ProcessIndex, SiteId, ThreadIndex};
 use library::{Library, Role};
 use rustc_hash::FxHashMap;
 use state::{OpenCall, State, Unlogged};
@@ -54,12 +55,11 @@ pub(crate) struct Unprotected {
     pub(crate) logged: Option<Mark>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Mapping {
-    process: ProcessIndex,
-    address: u64,
-    length: u64,
-    pm: PmAddress,
+/// What the analysis asks about the world around an event.
+#[derive(Clone, Copy)]
+pub(crate) struct World<'a> {
+    pub(crate) names: &'a dyn Names,
+    pub(crate) mappings: &'a Mappings,
 }
 
 /// Follows the transactions of all threads.
@@ -71,7 +71,6 @@ pub(crate) struct Transactions {
     /// By context: whether it lies within the library.
     inside: FxHashMap<ContextId, bool>,
     threads: Vec<State>,
-    mappings: Vec<Mapping>,
     /// Memory that earlier transactions used, where it matters.
     used: FxHashMap<ProcessIndex, Intervals<()>>,
     /// Whether any allocation had an unknown place.
@@ -87,7 +86,6 @@ impl Transactions {
             roles: FxHashMap::default(),
             inside: FxHashMap::default(),
             threads: Vec::new(),
-            mappings: Vec::new(),
             used: FxHashMap::default(),
             blind: false,
             doubled: FxHashMap::default(),
@@ -140,156 +138,94 @@ impl Transactions {
         inside
     }
 
-    pub(crate) fn map(&mut self, process: ProcessIndex, address: u64, length: u64, pm: PmAddress) {
-        self.unmap(process, address, length);
-        self.mappings.push(Mapping {
-            process,
-            address,
-            length,
-            pm,
-        });
-    }
-
+    /// Memory that goes away is no longer in use.
     pub(crate) fn unmap(&mut self, process: ProcessIndex, address: u64, length: u64) {
-        let end = address.saturating_add(length);
-        self.mappings.retain(|mapping| {
-            mapping.process != process || mapping.address < address || mapping.address >= end
-        });
         if let Some(used) = self.used.get_mut(&process) {
-            used.remove(address, end);
+            used.remove(address, address.saturating_add(length));
         }
-    }
-
-    fn mapping(&self, process: ProcessIndex, address: u64) -> Option<&Mapping> {
-        self.mappings.iter().find(|mapping| {
-            mapping.process == process
-                && mapping.address <= address
-                && address - mapping.address < mapping.length
-        })
-    }
-
-    /// Where the pool probably begins if the library does not say.
-    fn lowest(&self, process: ProcessIndex) -> Option<u64> {
-        let own = self
-            .mappings
-            .iter()
-            .filter(|mapping| mapping.process == process);
-        own.map(|mapping| mapping.address).min()
-    }
-
-    fn place(&self, process: ProcessIndex, address: u64) -> PmAddress {
-        let mapping = self.mapping(process, address);
-        mapping.map_or(PmAddress(0), |mapping| {
-            PmAddress(mapping.pm.0 + (address - mapping.address))
-        })
     }
 
     /// A call of a watched function.
     pub(crate) fn call(
         &mut self,
-        names: &dyn Names,
+        world: World<'_>,
         who: Who,
-        site: SiteId,
-        context: ContextId,
+        at: (SiteId, ContextId),
         arguments: Arguments<'_>,
     ) {
-        let Some(role) = self.role(names, site) else {
+        let (site, context) = at;
+        let Some(role) = self.role(world.names, site) else {
             return;
         };
-        let mark = Mark {
-            order: who.order,
-            origin: who.origin,
-        };
-        let process = names.process(who.thread);
-        let outer = !self.inside(names, context);
+        let outer = !self.inside(world.names, context);
         let mut words = [0; 8];
-        words
-            .iter_mut()
-            .zip(arguments.iter())
-            .for_each(|(word, argument)| *word = argument);
+        for (word, argument) in words.iter_mut().zip(arguments.iter()) {
+            *word = argument;
+        }
         let state = self.state(who.thread);
-        match &*role {
+        let over = match &*role {
             // The function that ends a transaction may do so by another of the library.
-            Role::Commit { leaves } => {
-                if state.commit(*leaves) {
-                    self.over(process, who.thread);
-                }
+            Role::Commit { leaves } if outer || !leaves => state.commit(*leaves),
+            Role::Abort { leaves } => state.abort(*leaves),
+            Role::End => state.end(),
+            Role::Begin(_) | Role::Alloc(_) if outer => {
+                state.open.push(OpenCall {
+                    site,
+                    arguments: words,
+                    mark: who.mark(),
+                });
+                false
             }
-            Role::Abort { leaves } => {
-                if state.abort(*leaves) {
-                    self.over(process, who.thread);
-                }
-            }
-            Role::End => {
-                if state.end() {
-                    self.over(process, who.thread);
-                }
-            }
-            Role::Begin(_) | Role::Alloc(_) if outer => state.open.push(OpenCall {
-                site,
-                arguments: words,
-                mark,
-            }),
             Role::Log(call) if outer => {
-                let base = if call.in_pool {
-                    state.pool.unwrap_or(0)
-                } else {
-                    0
-                };
                 let plus = call.plus.map_or(0, |at| word(&words, at));
-                let start = word(&words, call.address)
-                    .wrapping_add(base)
-                    .wrapping_add(plus);
+                let start = state.address(word(&words, call.address), call.in_pool);
+                let start = start.wrapping_add(plus);
                 let end = start.saturating_add(word(&words, call.length));
-                self.log(process, who, start, end);
+                self.log(world, who, start, end);
+                false
             }
             Role::Free(call) if outer && state.working() => {
-                let base = if call.in_pool {
-                    state.pool.unwrap_or(0)
-                } else {
-                    0
-                };
-                let start = word(&words, call.address).wrapping_add(base);
+                let start = state.address(word(&words, call.address), call.in_pool);
                 state.freed.push(start);
+                false
             }
-            Role::Begin(_) | Role::Alloc(_) | Role::Log(_) | Role::Free(_) => {}
+            Role::Commit { .. } | Role::Begin(_) | Role::Alloc(_) | Role::Log(_) => false,
+            Role::Free(_) => false,
+        };
+        if over {
+            self.over(world.names.process(who.thread), who.thread);
         }
     }
 
-    fn log(&mut self, process: ProcessIndex, who: Who, start: u64, end: u64) {
-        let mark = Mark {
-            order: who.order,
-            origin: who.origin,
-        };
-        let place = self.place(process, start);
+    fn log(&mut self, world: World<'_>, who: Who, start: u64, end: u64) {
         let state = self.state(who.thread);
         if !state.working() || start >= end {
             return;
         }
-        if let Some(cover) = state.covered.value_at(start)
-            && state.covered.covers(start, end)
-        {
-            let began = state.began;
-            let doubled = self.doubled.entry(who.origin).or_insert(Doubled {
-                count: 0,
-                mark,
-                began,
-                cover,
-                place,
-                length: end - start,
-            });
-            doubled.count += 1;
-            return;
+        let began = state.began;
+        match state.covered.value_at(start) {
+            Some(cover) if state.covered.covers(start, end) => {
+                let place = world.mappings.find(world.names.process(who.thread), start);
+                let doubled = self.doubled.entry(who.origin).or_insert(Doubled {
+                    count: 0,
+                    mark: who.mark(),
+                    began,
+                    cover,
+                    place: place.unwrap_or(PmAddress(0)),
+                    length: end - start,
+                });
+                doubled.count += 1;
+            }
+            _ => state.cover(start, end, Cover::Logged(who.mark())),
         }
-        state.cover(start, end, Cover::Logged(mark));
     }
 
     /// A watched call has returned.
-    pub(crate) fn returned(&mut self, names: &dyn Names, who: Who, site: SiteId, value: u64) {
-        let Some(role) = self.role(names, site) else {
+    pub(crate) fn returned(&mut self, world: World<'_>, who: Who, site: SiteId, value: u64) {
+        let Some(role) = self.role(world.names, site) else {
             return;
         };
-        let process = names.process(who.thread);
+        let process = world.names.process(who.thread);
         let state = self.state(who.thread);
         // Calls that were left by a jump never return; those above this one were.
         let Some(at) = state.open.iter().rposition(|call| call.site == site) else {
@@ -300,8 +236,8 @@ impl Transactions {
         match &*role {
             Role::Begin(pool) => {
                 let pool = pool.map(|at| word(&call.arguments, at));
-                let pool = pool.or_else(|| self.lowest(process));
-                self.state(who.thread).begin(call.mark, pool);
+                let pool = pool.or_else(|| world.mappings.lowest(process));
+                state.begin(call.mark, pool);
             }
             Role::Alloc(alloc) if state.working() => {
                 let start = match alloc.returns {
@@ -309,8 +245,20 @@ impl Transactions {
                     Returns::Offset => state.pool.map(|pool| pool.wrapping_add(value)),
                     Returns::Other => None,
                 };
-                let length = word(&call.arguments, alloc.length);
-                self.allocated(process, who.thread, call.mark, start, length);
+                // What is not in persistent memory, or is the pool itself, is no object.
+                let start = start.filter(|start| {
+                    Some(*start) != state.pool && world.mappings.find(process, *start).is_some()
+                });
+                match start {
+                    Some(start) => {
+                        let end = start.saturating_add(word(&call.arguments, alloc.length));
+                        state.cover(start, end, Cover::Allocated(call.mark));
+                    }
+                    None => {
+                        state.blind = true;
+                        self.blind = true;
+                    }
+                }
             }
             Role::Alloc(_)
             | Role::Commit { .. }
@@ -321,31 +269,6 @@ impl Transactions {
         }
     }
 
-    fn allocated(
-        &mut self,
-        process: ProcessIndex,
-        thread: ThreadIndex,
-        mark: Mark,
-        start: Option<u64>,
-        length: u64,
-    ) {
-        let pool = self.state(thread).pool;
-        // What is not in the pool, or is its beginning, is no object.
-        let known =
-            start.filter(|start| self.mapping(process, *start).is_some() && Some(*start) != pool);
-        let state = self.state(thread);
-        match known {
-            Some(start) => {
-                let end = start.saturating_add(length);
-                state.cover(start, end, Cover::Allocated(mark));
-            }
-            None => {
-                state.blind = true;
-                self.blind = true;
-            }
-        }
-    }
-
     /// A store to persistent memory.
     #[inline]
     pub(crate) fn store(
@@ -353,44 +276,31 @@ impl Transactions {
         names: &dyn Names,
         who: Who,
         context: ContextId,
-        address: u64,
-        place: PmAddress,
+        at: Place,
         length: u64,
     ) {
         let state = self.threads.get(who.thread.index());
         if state.is_some_and(State::working) && !self.inside(names, context) {
-            self.store_at_work(names, who, address, place, length);
+            self.store_at_work(names.process(who.thread), who, at, length);
         }
     }
 
-    fn store_at_work(
-        &mut self,
-        names: &dyn Names,
-        who: Who,
-        address: u64,
-        place: PmAddress,
-        length: u64,
-    ) {
-        let process = names.process(who.thread);
-        let keep = self.blind;
+    fn store_at_work(&mut self, process: ProcessIndex, who: Who, at: Place, length: u64) {
         let state = &mut self.threads[who.thread.index()];
-        let end = address.saturating_add(length);
-        if keep {
-            state.stored.push((address, end));
+        let end = at.address.saturating_add(length);
+        if self.blind {
+            state.stored.push((at.address, end));
         }
-        for (from, to) in state.covered.gaps(address, end) {
+        for (from, to) in state.covered.gaps(at.address, end) {
             let used = self.used.get(&process);
             if state.blind && !used.is_some_and(|used| used.covers(from, to)) {
                 continue;
             }
             state.unlogged.push(Unlogged {
-                mark: Mark {
-                    order: who.order,
-                    origin: who.origin,
-                },
+                mark: who.mark(),
                 start: from,
                 end: to,
-                place: PmAddress(place.0 + (from - address)),
+                place: PmAddress(at.pm.0 + (from - at.address)),
                 logged: None,
             });
         }

@@ -13,7 +13,7 @@ pub struct Who {
 }
 
 impl Who {
-    fn mark(self) -> Mark {
+    pub fn mark(self) -> Mark {
         Mark {
             order: self.order,
             origin: self.origin,

@@ -54,6 +54,12 @@ impl State {
         self.levels.last() == Some(&false)
     }
 
+    /// The address that an argument means.
+    pub(super) fn address(&self, argument: u64, in_pool: bool) -> u64 {
+        let base = if in_pool { self.pool.unwrap_or(0) } else { 0 };
+        base.wrapping_add(argument)
+    }
+
     pub(super) fn begin(&mut self, mark: Mark, pool: Option<u64>) {
         if self.levels.is_empty() {
             self.began = mark;
