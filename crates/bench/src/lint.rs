@@ -29,7 +29,9 @@ pub fn run(options: &Options) -> Result<Value, Error> {
             .arg(&pool)
             .arg(format!("random:1:{}", options.operations)),
     )?;
-    let events = crashpoint_trace::Recording::open(&out)?.statistics().events();
+    let events = crashpoint_trace::Recording::open(&out)?
+        .statistics()
+        .events();
     let mut best_s = f64::INFINITY;
     for _ in 0..options.repeat {
         // Pinned to one core: the figure is per core.

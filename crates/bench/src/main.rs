@@ -5,6 +5,7 @@
 //! slow machine shifts both; the fastest of the repetitions counts, since noise only adds.
 
 mod build;
+mod corpus;
 mod lint;
 mod programs;
 mod record;
@@ -45,10 +46,12 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "record" => record::run(&options),
         "build" => build::run(&options),
         "lint" => lint::run(&options),
+        "corpus" => corpus::run(&options),
         "all" => Ok(serde_json::json!({
             "record": record::run(&options)?,
             "build": build::run(&options)?,
             "lint": lint::run(&options)?,
+            "corpus": corpus::run(&options)?,
         })),
         _ => Err(HELP.into()),
     }

@@ -1,0 +1,57 @@
+//! Runs the corpus: builds each program and variant with the compiler driver, records its workload,
+//! lints, and compares the findings with the `//~` comments. The test suite and `bench/run corpus`
+//! share it.
+//!
+//! It uses the programs as a user does, by their command lines and their `findings.json`, so that
+//! what it says holds for the whole tool.
+//!
+//! **Architecture invariant:** depends on no other crate of the project.
+#![forbid(unsafe_code)]
+
+mod cases;
+mod expectations;
+mod golden;
+mod judge;
+mod run;
+
+pub use cases::{Case, Kind, Purpose, cases};
+pub use expectations::{Expectation, LINT_RULES, is_lint_rule};
+pub use golden::{Golden, compare, normalise};
+pub use judge::{Totals, Verdict, judge};
+pub use run::{Finding, Outcome, Tools, Workshop};
+
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{}:{line}: {reason}", path.display())]
+    Expectation {
+        path: PathBuf,
+        line: usize,
+        reason: String,
+    },
+    #[error("{} is not built; `cargo build --workspace` first", path.display())]
+    NotBuilt { path: PathBuf },
+    #[error("{case}: {step} ended with {status}:\n{output}")]
+    Step {
+        case: String,
+        step: &'static str,
+        status: String,
+        output: String,
+    },
+    #[error("{case}: findings.json: {source}")]
+    Json {
+        case: String,
+        source: serde_json::Error,
+    },
+}
+
+pub(crate) fn io_error(path: &std::path::Path) -> impl FnOnce(io::Error) -> Error + '_ {
+    move |source| Error::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
