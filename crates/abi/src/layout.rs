@@ -129,7 +129,8 @@ pub struct StreamHeader {
     /// Address of the next free byte, in the target. In a flow stream the reader takes it from the
     /// `thread` part of the PM stream's header instead.
     pub cursor: u64,
-    /// For the flow stream of the same thread: its window. 0 where there is none.
+    /// For the flow stream of the same thread: its window. 0 where there is none. An address of 0
+    /// with an offset: recording has stopped, and the stream ends at the offset.
     pub flow_window_address: u64,
     pub flow_window_offset: u64,
     /// The place in the file of what is written to the second window, of both streams.
@@ -155,6 +156,13 @@ pub fn position(
     second_window_offset: u64,
     cursor: u64,
 ) -> Option<Position> {
+    if window_address == 0 && window_offset != 0 {
+        return Some(Position {
+            file_end: window_offset,
+            window_start: WINDOWS_OFFSET,
+            window_length: 0,
+        });
+    }
     let length = usize::try_from(cursor.checked_sub(window_address)?).ok()?;
     let (index, file_end) = match length / WINDOW_BYTES {
         0 => (0, window_offset),
@@ -192,6 +200,8 @@ mod tests {
         assert_eq!(at(0x11_ffff), end(6000, second, 0xffff));
         assert_eq!(at(0x12_0000), None);
         assert_eq!(at(0xf_ffff), None);
+        assert_eq!(position(0, 5000, 0, 77), end(5000, WINDOWS_OFFSET, 0));
+        assert_eq!(position(0, 0, 0, 1 << 40), None);
     }
 
     #[test]

@@ -186,13 +186,15 @@ impl State {
 
     /// Records what a part of persistent memory holds as having been written.
     pub fn written(&mut self, site: u32, kind: StoreKind, address: u64, length: u64) {
-        // SAFETY: the caller has found the range in a region, and the target has just written it.
-        if length >= FILL_BYTES
-            && let Some(byte) = unsafe { filled_with(address, length) }
-        {
-            return self.event(site, |to, memory, at| {
-                to.fill(memory, at, kind, address, length, byte);
-            });
+        if length >= FILL_BYTES {
+            // SAFETY: the caller has found the range in a region, and the target has just written
+            // it.
+            let filled = unsafe { filled_with(address, length) };
+            if let Some(byte) = filled {
+                return self.event(site, |to, memory, at| {
+                    to.fill(memory, at, kind, address, length, byte);
+                });
+            }
         }
         let mut done = 0;
         while done < length {

@@ -17,6 +17,7 @@ use crate::regions::REGIONS;
 use crate::run;
 use crate::shadow;
 use crate::state::{self, State};
+use crate::stream;
 use crate::tls;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -105,6 +106,7 @@ fn restart_all<'a>(current: *mut State) -> Option<&'a mut State> {
     // SAFETY: the states of the running thread; `before` has made sure that there is one.
     unsafe {
         let mut at = current.as_mut()?;
+        stream::detach(at);
         // States for handlers that do not run now are the parent's.
         at.own.inner = core::ptr::null_mut();
         while let Some(outer) = at.own.outer.as_mut() {

@@ -54,6 +54,7 @@ mod placement;
 mod proc;
 mod process;
 mod regions;
+mod remap;
 mod run;
 mod shadow;
 mod signals;

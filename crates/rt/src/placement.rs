@@ -16,7 +16,7 @@ use crate::sys::{Errno, PAGE_BYTES, Result};
 use crate::text::Text;
 use libc::c_int;
 
-const AREA_START: u64 = 0x1000_0000_0000;
+pub const AREA_START: u64 = 0x1000_0000_0000;
 const AREA_END: u64 = 0x5000_0000_0000;
 const ALIGNMENT: u64 = 2 << 20;
 /// Mappings may grow in place, and stray pointers do not reach the next one.
@@ -85,7 +85,7 @@ impl Places {
     }
 
     fn wanted(&mut self, config: &Config) -> &'static [u8] {
-        *self.wanted.get_or_insert_with(|| {
+        self.wanted.get_or_insert_with(|| {
             let mut content: &'static [u8] = b"";
             if config.placement.is_empty() {
                 return content;

@@ -23,6 +23,9 @@
 //!   next comparison. A store that another process makes through a mapping of its own is foreign
 //!   to this one, unless they are parent and child.
 //!
+//! A signal handler may have interrupted its own thread between a store and its hook, so that
+//! nothing is compared in handlers.
+//!
 //! **Not seen:** a foreign write that does not change a byte, one that is overwritten before the
 //! line is flushed, and one to a page that the kernel has taken away again before the end.
 
@@ -147,6 +150,9 @@ const LOOKS: u32 = 64;
 #[cold]
 #[inline(never)]
 pub fn foreign_line(state: &mut State, address: u64) {
+    if !state.own.outer.is_null() {
+        return;
+    }
     let line = address & !(CACHE_LINE_BYTES - 1);
     let shadow = line.wrapping_add(state.own.shadow_delta);
     // SAFETY: a cache line of persistent memory and its shadow.
@@ -290,6 +296,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Compares the persistent memory in a range with what is known of it. `_proof`: regions do not
 /// change meanwhile.
 pub fn compare_range(_proof: &lock::Guard, state: &mut State, base: u64, end: u64) {
+    if !state.own.outer.is_null() {
+        return;
+    }
     let mut at = base;
     let mut found = false;
     let _ = with_buffers(|mut comparison| {
@@ -316,21 +325,22 @@ mod tests {
     #[test]
     fn runs_are_exact_and_joined_over_small_gaps() {
         let known = [0u8; 64];
-        let with = |places: &[usize]| {
+        let with = |places: &[usize]| -> Vec<(usize, usize)> {
             let mut memory = known;
             for &at in places {
                 memory[at] = 1;
             }
-            let found: Vec<_> = runs(&memory, &known).collect();
-            found
+            runs(&memory, &known)
+                .map(|run| (run.start, run.end))
+                .collect()
         };
         assert_eq!(with(&[]), []);
-        assert_eq!(with(&[0]), [0..1]);
-        assert_eq!(with(&[63]), [63..64]);
-        assert_eq!(with(&[3, 5, 12]), [3..13]);
-        assert_eq!(with(&[3, 12]), [3..4, 12..13]);
-        assert_eq!(with(&[3, 11]), [3..12]);
-        assert_eq!(with(&[0, 20, 40]), [0..1, 20..21, 40..41]);
+        assert_eq!(with(&[0]), [(0, 1)]);
+        assert_eq!(with(&[63]), [(63, 64)]);
+        assert_eq!(with(&[3, 5, 12]), [(3, 13)]);
+        assert_eq!(with(&[3, 12]), [(3, 4), (12, 13)]);
+        assert_eq!(with(&[3, 11]), [(3, 12)]);
+        assert_eq!(with(&[0, 20, 40]), [(0, 1), (20, 21), (40, 41)]);
     }
 
     #[test]

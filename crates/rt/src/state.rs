@@ -126,6 +126,7 @@ impl State {
 
     /// Begins new streams under the number. Call stacks are kept, their contexts are forgotten.
     pub fn restart(&mut self, number: u32) {
+        stream::detach(self);
         self.own.contexts.release();
         self.own.context = crate::contexts::BOTTOM;
         self.own.memory = Memory::default();

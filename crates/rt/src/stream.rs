@@ -38,14 +38,6 @@ const FLOW_RESERVE: usize = flow::ROOM_BYTES + 64;
 
 /// Opens the files of a state and maps them, over what was there. False: nothing is recorded.
 pub fn begin(state: &mut State, number: u32) -> bool {
-    release_flow(state);
-    if state.header.window_address != 0 {
-        // The old file is no longer ours to write to, even if there will be no new one.
-        // SAFETY: the place is the state's own.
-        let _ = replace(state, |place, length| unsafe {
-            memory::anonymous_at(place, length)
-        });
-    }
     if !process::is_recording() {
         return false;
     }
@@ -72,6 +64,23 @@ pub fn begin(state: &mut State, number: u32) -> bool {
         process::stop(Stop::File(error));
     }
     begun.is_ok()
+}
+
+/// Takes a state out of its files, which keep what they have. In a forked child they are the
+/// parent's: nothing of the state may be changed before this.
+pub fn detach(state: &mut State) {
+    if state.header.window_address == 0 {
+        return;
+    }
+    // SAFETY: the place is the state's own.
+    let detached = replace(state, |place, length| unsafe {
+        memory::anonymous_at(place, length)
+    });
+    if detached.is_err() {
+        process::fatal(format_args!("no memory for the state of a thread"));
+    }
+    release_flow(state);
+    state.header.window_address = 0;
 }
 
 /// Maps something else where a state lies, and keeps the state.

@@ -1,6 +1,7 @@
 //! What hooks write is what the program did.
 
 use crate::support::{Bench, Link, What};
+use crashpoint_abi::flow::Flow;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, SyncKind};
 
 #[test]
@@ -102,4 +103,89 @@ fn the_meta_file_describes_the_process() {
         .iter()
         .find(|library| library["path"].as_str().unwrap().contains("libc.so"));
     assert_eq!(libc.unwrap()["instrumented"], false);
+}
+
+/// Decodes a flow stream: sites of functions that begin, branches, landings.
+fn flow(bytes: &[u8]) -> Vec<Flow> {
+    let mut at = 0;
+    let mut all = Vec::new();
+    while at < bytes.len() {
+        let (record, size) = crashpoint_abi::flow::decode(&bytes[at..]).unwrap();
+        all.push(record);
+        at += size;
+    }
+    all
+}
+
+#[test]
+fn flow_is_exact_whether_the_program_ends_or_is_killed() {
+    for kill in [false, true] {
+        let bench = Bench::new();
+        let program = bench.compile("flow.c", Link::Shared, &[]);
+        let mut command = bench.command(&program);
+        command
+            .env("CRASHPOINT_LEVEL", "flow")
+            .args(["pool", "50001"]);
+        if kill {
+            command.arg("kill");
+        }
+        command.output().unwrap();
+        let recording = bench.recording();
+        let run = recording.run();
+        assert_eq!(run.meta[0]["level"], "flow");
+        let stream = &run.streams[&0];
+        let mut expected = vec![Flow::Enter { site: 2 }];
+        for index in 0..50_001 {
+            expected.push(Flow::Enter { site: 11 });
+            expected.push(Flow::Branch {
+                successor: (index & 1) as u8,
+            });
+        }
+        expected.push(Flow::Enter { site: 21 });
+        expected.push(Flow::Enter { site: 22 });
+        expected.push(Flow::Landed { depth: 1, site: 31 });
+        let found = flow(stream.flow.as_ref().unwrap());
+        assert_eq!(found.len(), expected.len(), "kill {kill}");
+        assert!(found == expected, "kill {kill}");
+        let last = stream
+            .events
+            .iter()
+            .rfind(|event| event.site == 31)
+            .unwrap();
+        assert!(last.stack.is_empty());
+        assert_eq!(run.stores(StoreKind::Plain).len(), 52);
+    }
+}
+
+#[test]
+fn loads_are_asked_for_by_the_gate() {
+    let bench = Bench::new();
+    let program = bench.compile("spans.c", Link::Shared, &[]);
+    for (loads, text) in [("0", "0 1048576 0\n"), ("1", "0 1048576 1048576\n")] {
+        let mut command = bench.command(&program);
+        let output = command
+            .env("CRASHPOINT_LOADS", loads)
+            .arg("pool")
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), text);
+    }
+}
+
+#[test]
+fn long_ranges_are_kept_whole_over_several_records() {
+    let bench = Bench::new();
+    let recording = bench.record("ranges.c", &["pool"]);
+    let run = recording.run();
+    let mut next = 3;
+    let mut content = Vec::new();
+    for (site, offset, bytes) in run.stores(StoreKind::Memory) {
+        assert_eq!((site, offset), (2, next));
+        next += bytes.len() as u64;
+        assert!(next % 8 == 0 || next == 3 + 500_000, "{next}");
+        content.extend(bytes);
+    }
+    let expected: Vec<u8> = (0..500_000u32).map(|at| (at % 251) as u8).collect();
+    assert!(content == expected);
+    assert_eq!(run.stores(StoreKind::Foreign), []);
 }

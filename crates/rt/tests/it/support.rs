@@ -358,6 +358,7 @@ impl Recording {
                     .and_then(|rest| rest.strip_suffix(".pm"))
                 {
                     let stream = read_stream(&folder.join(file));
+                    assert!(name.starts_with(&format!("p{}-", stream.process)));
                     streams.insert(thread.parse().unwrap(), stream);
                 }
             }
