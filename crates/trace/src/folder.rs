@@ -310,10 +310,14 @@ impl Folder {
         }
         let mut all: Vec<ProcessSites> = Vec::new();
         for process in processes {
-            let inherited = process
-                .forked_from(processes)
-                .map(|parent| &all[parent.index()]);
-            all.push(ProcessSites::new(&table, &process.modules, inherited));
+            let inherited = process.forked_from(processes);
+            let inherited = inherited.map(|parent| &all[parent.index()]);
+            let (sites, overlapping) = ProcessSites::new(&table, &process.modules, inherited);
+            if let Some(site_base) = overlapping {
+                let kind = ProblemKind::SitesOverlap { site_base };
+                self.problem(&format!("{}.meta", process.name), 0, kind);
+            }
+            all.push(sites);
         }
         Ok((table, all))
     }
@@ -333,8 +337,12 @@ impl Recording {
 
     /// Adds a thread with its streams; `None` if there are too many files.
     fn add(&mut self, draft: Draft, scan: Scan, flow: Option<(PathBuf, Bytes)>) -> Option<()> {
-        for number in &scan.private_files {
-            if let Some(file) = find_file(&self.processes, draft.process, *number) {
+        let process = &self.processes[draft.process.index()];
+        for mapped in &scan.mapped {
+            let file = find_file(&self.processes, draft.process, mapped.number);
+            let Some(file) = file else { continue };
+            self.files.mapped(process, file, mapped.order);
+            if !mapped.shared {
                 self.files.private(file)?;
             }
         }
@@ -406,9 +414,16 @@ fn intern(
     numbers
 }
 
+/// Below this, starting threads takes longer than scanning.
+const SMALL_BYTES: usize = 1 << 20;
+
 /// Scans all streams, several at a time.
 fn scan_all(drafts: &mut [Draft]) -> Vec<Scan> {
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let bytes: usize = drafts.iter().map(|draft| draft.stream.record_bytes()).sum();
+    let workers = match bytes < SMALL_BYTES {
+        true => 1,
+        false => std::thread::available_parallelism().map_or(1, usize::from),
+    };
     let jobs: Vec<Mutex<&mut Stream>> = drafts
         .iter_mut()
         .map(|draft| Mutex::new(&mut draft.stream))

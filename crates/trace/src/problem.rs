@@ -105,6 +105,8 @@ pub enum ProblemKind {
     UnknownSite { site: u32 },
     /// Two descriptions of one model differ in the number of its sites.
     SiteCounts { model: String },
+    /// Two modules of a process claim the same sites; the first one has them.
+    SitesOverlap { site_base: u32 },
     /// An access outside of every known mapping of the process.
     Unmapped { address: u64, length: u64 },
     /// A mapping of a file that the process did not describe, or beyond what we can address.
@@ -139,6 +141,7 @@ impl ProblemKind {
             Self::FlowWithoutPm => "the flow stream is not read; record again",
             Self::UnknownSite { .. } => "the event has no place in the program; record again",
             Self::SiteCounts { .. } => "build all of the program with one crashpoint-cc",
+            Self::SitesOverlap { .. } => "events may be shown at wrong places; record again",
             Self::Unmapped { .. } => "the access is left out; the mapping was not seen",
             Self::UnknownFile { .. } => "accesses to the mapping are left out; record again",
             Self::Unexpected => "it is not read",
@@ -188,6 +191,9 @@ impl fmt::Display for ProblemKind {
                     to,
                     "model {model} is described with different numbers of sites"
                 )
+            }
+            Self::SitesOverlap { site_base } => {
+                write!(to, "modules overlap at site {site_base}")
             }
             Self::Unmapped { address, length } => {
                 write!(to, "{length} bytes at {address:#x} are in no known mapping")

@@ -25,6 +25,8 @@ pub struct Process {
     pub end: ProcessEnd,
     /// Its numbers of persistent files.
     pub(crate) files: FxHashMap<u32, FileIndex>,
+    /// What each file was when this process first mapped it: path and image.
+    pub(crate) views: FxHashMap<FileIndex, (PathBuf, Option<PathBuf>)>,
 }
 
 impl Process {
@@ -75,7 +77,7 @@ pub struct Library {
 /// first was deleted is not noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmFile {
-    /// As the process that mapped it first named it.
+    /// As the process that mapped it first, in the order of events, named it.
     pub path: PathBuf,
     pub device: u64,
     pub inode: u64,
@@ -92,6 +94,8 @@ pub struct PmFile {
 pub(crate) struct FileTable {
     pub(crate) files: Vec<PmFile>,
     index: FxHashMap<(u64, u64, bool), FileIndex>,
+    /// Order of the first mapping that is known of each file.
+    first: FxHashMap<FileIndex, u64>,
 }
 
 impl FileTable {
@@ -111,6 +115,19 @@ impl FileTable {
             known.size_bytes = known.size_bytes.max(file.size_bytes);
         }
         Some(at)
+    }
+
+    /// A process maps a file. The first one to do so tells what the file was.
+    pub(crate) fn mapped(&mut self, process: &Process, file: FileIndex, order: u64) {
+        let first = self.first.entry(file).or_insert(u64::MAX);
+        if order < *first
+            && let Some((path, image)) = process.views.get(&file)
+        {
+            *first = order;
+            let entry = &mut self.files[file.index()];
+            entry.path.clone_from(path);
+            entry.image.clone_from(image);
+        }
     }
 
     /// The entry for private mappings of a file.
@@ -169,6 +186,7 @@ pub(crate) fn assemble(
             libraries: Vec::new(),
             end: ProcessEnd::Unseen,
             files: FxHashMap::default(),
+            views: FxHashMap::default(),
         };
         for line in lines {
             add_line(folder, &mut process, &mut table, line)?;
@@ -214,8 +232,10 @@ fn add_line(
                 image: file.image.map(|image| folder.join(image)),
                 private: false,
             };
+            let view = (entry.path.clone(), entry.image.clone());
             let index = table.add(entry).ok_or_else(|| too_many_files(folder))?;
             process.files.insert(file.number, index);
+            process.views.entry(index).or_insert(view);
         }
     }
     Ok(())

@@ -100,38 +100,48 @@ pub(crate) struct ProcessSites {
 
 impl ProcessSites {
     /// A process has the modules it registered and, where those leave room, the ones that it
-    /// inherited when it was forked.
+    /// inherited when it was forked. Also returns the base of a module of its own that overlaps
+    /// another one, which no runtime produces.
     pub(crate) fn new(
         table: &SiteTable,
         modules: &[LoadedModule],
         inherited: Option<&ProcessSites>,
-    ) -> ProcessSites {
+    ) -> (ProcessSites, Option<u32>) {
         let first: FxHashMap<ModelId, SiteId> = table
             .models
             .iter()
             .map(|entry| (entry.model, entry.first))
             .collect();
-        let own = modules.iter().map(|module| Range {
-            base: module.site_base,
-            count: module.site_count,
-            first: first[&module.model],
-        });
-        let inherited = inherited
-            .map_or(&[][..], |sites| &sites.ranges)
-            .iter()
-            .copied();
-        let mut ranges: Vec<Range> = Vec::new();
-        for range in own.chain(inherited) {
-            let end = range.base.saturating_add(range.count);
-            let at = ranges.partition_point(|other| other.base < range.base);
-            let free_before =
-                at == 0 || ranges[at - 1].base.saturating_add(ranges[at - 1].count) <= range.base;
-            let free_after = ranges.get(at).is_none_or(|next| next.base >= end);
-            if free_before && free_after && range.count > 0 {
-                ranges.insert(at, range);
+        let mut sites = ProcessSites::default();
+        let mut overlapping = None;
+        for module in modules {
+            let added = sites.add(Range {
+                base: module.site_base,
+                count: module.site_count,
+                first: first[&module.model],
+            });
+            if !added {
+                overlapping.get_or_insert(module.site_base);
             }
         }
-        ProcessSites { ranges }
+        for range in inherited.map_or(&[][..], |sites| &sites.ranges) {
+            sites.add(*range);
+        }
+        (sites, overlapping)
+    }
+
+    /// Adds a range unless it overlaps another one; says whether it is known now.
+    fn add(&mut self, range: Range) -> bool {
+        let end = range.base.saturating_add(range.count);
+        let at = self.ranges.partition_point(|other| other.base < range.base);
+        let before = at.checked_sub(1).map(|index| &self.ranges[index]);
+        let after = self.ranges.get(at).copied();
+        let free = before.is_none_or(|other| other.base.saturating_add(other.count) <= range.base)
+            && after.is_none_or(|other| other.base >= end);
+        if free && range.count > 0 {
+            self.ranges.insert(at, range);
+        }
+        free || after == Some(range)
     }
 
     fn find(&self, site: u32) -> Option<&Range> {

@@ -185,8 +185,17 @@ pub(crate) struct Scan {
     pub(crate) statistics: Statistics,
     /// Parent (by number in this stream) and site (in the process), from number 1.
     pub(crate) contexts: Vec<(u32, u32)>,
-    /// Files (numbers in the process) that are mapped privately.
-    pub(crate) private_files: Vec<u32>,
+    /// The files (numbers in the process) that are mapped, each with the order of its first
+    /// mapping that is shared or not.
+    pub(crate) mapped: Vec<MappedFile>,
+}
+
+/// The first mapping of a file, of its kind, in a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MappedFile {
+    pub(crate) number: u32,
+    pub(crate) shared: bool,
+    pub(crate) order: u64,
 }
 
 /// Decodes all records of a stream and cuts it where they end.
@@ -259,16 +268,24 @@ impl Scan {
             return Err(ProblemKind::OrderGoesBack { previous, found });
         }
         *previous = found.max(*previous);
-        if let Payload::Map {
-            file,
-            shared: false,
-            ..
-        } = record.payload
-            && !self.private_files.contains(&file)
-        {
-            self.private_files.push(file);
+        if let Payload::Map { file, shared, .. } = record.payload {
+            self.map(file, shared, found);
         }
         Ok(())
+    }
+}
+
+impl Scan {
+    #[cold]
+    fn map(&mut self, number: u32, shared: bool, order: u64) {
+        let same = |known: &MappedFile| (known.number, known.shared) == (number, shared);
+        if !self.mapped.iter().any(same) {
+            self.mapped.push(MappedFile {
+                number,
+                shared,
+                order,
+            });
+        }
     }
 }
 

@@ -249,3 +249,46 @@ fn numbers_taken_twice_are_counted_and_stay_in_order() {
     let counts: u64 = events.problems().iter().map(|problem| problem.count).sum();
     assert_eq!(counts, 2);
 }
+
+#[test]
+fn the_first_to_map_a_file_tells_what_it_was() {
+    let mut builder = RecordingBuilder::new();
+    let mut threads = Vec::new();
+    for pid in [100, 101] {
+        let process = builder.process(ProcessSpec {
+            pid,
+            ..ProcessSpec::default()
+        });
+        // Only the process that came first maps an old file.
+        let file = FileSpec {
+            path: format!("/proc/{pid}/root/pool"),
+            image: (pid == 100).then(|| vec![1; 10]),
+            ..pool_file(5)
+        };
+        threads.push((builder.thread(process), builder.file(process, file)));
+    }
+    for (thread, file) in threads.into_iter().rev() {
+        map(&mut builder, thread, 0x10_0000, file, 0);
+    }
+    let recording = builder.build().unwrap();
+    let [file] = recording.files() else {
+        panic!("one file");
+    };
+    assert!(file.path.starts_with("/proc/101"), "{file:?}");
+    assert_eq!(file.image, None);
+}
+
+#[test]
+fn modules_that_overlap_are_noticed() {
+    let mut builder = RecordingBuilder::new();
+    builder.pool("/dev/shm/pool", PAGE);
+    let mut files = builder.files();
+    let line = r#"{"module":{"model":"00112233445566778899aabbccddeeff","site_base":5,
+        "site_count":9,"binary":"/a","bias":0}}"#;
+    files[1].1.extend(line.replace('\n', "").bytes());
+    let recording = crashpoint_trace::writer::from_files(files).unwrap();
+    let [problem] = recording.problems() else {
+        panic!("one problem");
+    };
+    assert_eq!(problem.kind, ProblemKind::SitesOverlap { site_base: 5 });
+}
