@@ -8,10 +8,10 @@
 //! A forked process starts with those its parent has at the fork; where the child is recorded
 //! before the parent gets to report the fork, with those the parent has then.
 
-use crate::folder::find_file;
 use crate::range::{self, Part, Range, RangeKind};
 use crate::sites::SiteCache;
 use crate::space::Space;
+use crate::threads::find_file;
 use crate::{
     ContextId, Event, EventKind, Place, Problem, ProblemKind, ProcessIndex, Recording, SiteId,
     ThreadIndex,

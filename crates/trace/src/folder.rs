@@ -1,24 +1,17 @@
 //! Opening: from the files of a folder to a [`Recording`].
-//!
-//! Streams are scanned in parallel, since that is where the time goes; everything after that is
-//! done in a fixed order, so that numbers do not depend on timing.
 
 use crate::contexts::Contexts;
 use crate::mapped::Bytes;
 use crate::meta::{self, Meta};
 use crate::process::{self, FileTable, Process, too_many_files};
-use crate::sites::{ProcessSites, SiteCache, SiteTable};
-use crate::stream::{self, Cut, Header, Scan, Stream};
-use crate::{
-    ContextId, OpenError, OpenErrorKind, Problem, ProblemKind, ProcessIndex, Recording, SiteId,
-    Statistics, ThreadInfo,
-};
+use crate::sites::{ProcessSites, SiteTable};
+use crate::stream::{self, Cut, Header, Stream};
+use crate::threads::{Draft, scan_all};
+use crate::{OpenError, OpenErrorKind, Problem, ProblemKind, ProcessIndex, Recording, Statistics};
 use crashpoint_abi::{ABI_VERSION, TRACE_VERSION};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a file in the folder is, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,16 +60,6 @@ pub(crate) struct Folder {
 
 /// Flow streams by process and thread, with their file names.
 type FlowFiles = FxHashMap<(ProcessIndex, u32), (String, Bytes)>;
-
-/// A stream on its way into the recording.
-struct Draft {
-    path: PathBuf,
-    process: ProcessIndex,
-    thread: u32,
-    header: Header,
-    stream: Stream,
-    positions: Option<Cut>,
-}
 
 impl Folder {
     /// Files that are held in memory, by name.
@@ -321,136 +304,4 @@ impl Folder {
         }
         Ok((table, all))
     }
-}
-
-impl Recording {
-    fn problem(&mut self, path: &Path, cut: Cut) -> &Problem {
-        let index = self.problems.len();
-        self.problems.push(Problem {
-            file: path.to_owned(),
-            offset: cut.offset as u64,
-            count: 1,
-            kind: cut.kind,
-        });
-        &self.problems[index]
-    }
-
-    /// Adds a thread with its streams; `None` if there are too many files.
-    fn add(&mut self, draft: Draft, scan: Scan, flow: Option<(PathBuf, Bytes)>) -> Option<()> {
-        let process = &self.processes[draft.process.index()];
-        for mapped in &scan.mapped {
-            let file = find_file(&self.processes, draft.process, mapped.number);
-            let Some(file) = file else { continue };
-            self.files.mapped(process, file, mapped.order);
-            if !mapped.shared {
-                self.files.private(file)?;
-            }
-        }
-        let sites = &self.process_sites[draft.process.index()];
-        let contexts = intern(&mut self.contexts, sites, &scan.contexts);
-        self.stream_contexts.push(contexts);
-        self.statistics.add(&scan.statistics);
-        if let Some(positions) = draft.positions {
-            self.problem(&draft.path, positions);
-        }
-        let cut = scan.cut.map(|cut| self.problem(&draft.path, cut).clone());
-        if draft.header.limit_reached {
-            let kind = ProblemKind::LimitReached;
-            let offset = draft.stream.segments[0].end;
-            self.problem(&draft.path, Cut { offset, kind });
-        }
-        let (flow_file, flow) = flow.unzip();
-        let flow = flow_file.as_deref().zip(flow).map(|(path, bytes)| {
-            let (stream, positions) = Stream::new(bytes, draft.header.flow);
-            if let Some(positions) = positions {
-                self.problem(path, positions);
-            }
-            self.statistics.flow_bytes += stream.record_bytes() as u64;
-            stream
-        });
-        self.flows.push(flow);
-        self.threads.push(ThreadInfo {
-            process: draft.process,
-            number: draft.thread,
-            system_thread: draft.header.system_thread,
-            file: draft.path,
-            flow_file,
-            bytes: scan.statistics.pm_bytes,
-            cut,
-            limit_reached: draft.header.limit_reached,
-        });
-        self.streams.push(draft.stream);
-        Some(())
-    }
-}
-
-/// The file that a process, or one that it was forked from, knows under a number.
-pub(crate) fn find_file(
-    processes: &[Process],
-    process: ProcessIndex,
-    number: u32,
-) -> Option<crate::FileIndex> {
-    let mut next = Some(process);
-    while let Some(process) = next.map(|index| &processes[index.index()]) {
-        if let Some(file) = process.file(number) {
-            return Some(file);
-        }
-        next = process.forked_from(processes);
-    }
-    None
-}
-
-fn intern(
-    contexts: &mut Contexts,
-    sites: &ProcessSites,
-    definitions: &[(u32, u32)],
-) -> Vec<ContextId> {
-    let mut sites = SiteCache::new(sites);
-    let mut numbers = vec![ContextId::BOTTOM];
-    for (parent, site) in definitions {
-        let site = sites.translate(*site).unwrap_or(SiteId::NONE);
-        numbers.push(contexts.intern(numbers[*parent as usize], site));
-    }
-    numbers
-}
-
-/// Below this, starting threads takes longer than scanning.
-const SMALL_BYTES: usize = 1 << 20;
-
-/// Scans all streams, several at a time.
-fn scan_all(drafts: &mut [Draft]) -> Vec<Scan> {
-    let bytes: usize = drafts.iter().map(|draft| draft.stream.record_bytes()).sum();
-    let workers = match bytes < SMALL_BYTES {
-        true => 1,
-        false => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    let jobs: Vec<Mutex<&mut Stream>> = drafts
-        .iter_mut()
-        .map(|draft| Mutex::new(&mut draft.stream))
-        .collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(index) else {
-                return done;
-            };
-            let mut stream = job.lock().expect("no scan panics");
-            done.push((index, stream::scan(&mut stream)));
-        }
-    };
-    let mut scans: Vec<(usize, Scan)> = std::thread::scope(|scope| {
-        let others = 1..workers.min(jobs.len());
-        let handles: Vec<_> = others.map(|_| scope.spawn(work)).collect();
-        let mut scans = work();
-        scans.extend(
-            handles
-                .into_iter()
-                .flat_map(|one| one.join().expect("no scan panics")),
-        );
-        scans
-    });
-    scans.sort_by_key(|(index, _)| *index);
-    scans.into_iter().map(|(_, scan)| scan).collect()
 }

@@ -36,6 +36,7 @@ mod sites;
 mod space;
 mod statistics;
 mod stream;
+mod threads;
 pub mod writer;
 
 pub use event::{Arguments, Event, EventKind, Place};

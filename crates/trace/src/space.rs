@@ -197,7 +197,8 @@ mod tests {
                 }
                 for (address, expected) in (0..).zip(model) {
                     prop_assert_eq!(space.find(address).map(|e| e.pm(address)), expected);
-                    let next = (address + 1..64).find(|next| space.extents.iter().any(|e| e.start == *next));
+                    let starts = |at: &u64| space.extents.iter().any(|e| e.start == *at);
+                    let next = (address + 1..64).find(starts);
                     prop_assert_eq!(space.next_start(address), next);
                 }
                 for pair in space.extents.windows(2) {

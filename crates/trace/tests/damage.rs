@@ -238,7 +238,10 @@ fn a_stream_whose_positions_are_nonsense_is_read_up_to_the_first_zero() {
 proptest! {
     #[test]
     fn flipped_bytes_never_panic(
-        flips in prop::collection::vec((any::<prop::sample::Index>(), 0usize..2000, any::<u8>()), 1..6),
+        flips in prop::collection::vec(
+            (any::<prop::sample::Index>(), 0usize..2000, any::<u8>()),
+            1..6,
+        ),
         flow: bool,
     ) {
         let mut files = if flow { with_flow() } else { sample() }.files();

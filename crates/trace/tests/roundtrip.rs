@@ -63,7 +63,8 @@ fn action() -> impl Strategy<Value = Action> {
     let sync = prop_oneof![Just(SyncKind::Acquire), Just(SyncKind::Create)];
     let map = (0..PAGES, 1..4u64, 0..2u32, 0..4u64, any::<bool>());
     prop_oneof![
-        4 => (store, address(), vec(any::<u8>(), 1..100)).prop_map(|(k, a, b)| Action::Store(k, a, b)),
+        4 => (store, address(), vec(any::<u8>(), 1..100))
+            .prop_map(|(k, a, b)| Action::Store(k, a, b)),
         1 => (address(), 0..3 * PAGE, any::<u8>()).prop_map(|(a, l, b)| Action::Fill(a, l, b)),
         1 => (address(), 1..64u32).prop_map(|(a, s)| Action::Load(a, s)),
         2 => (flush, address()).prop_map(|(k, a)| Action::Flush(k, a)),

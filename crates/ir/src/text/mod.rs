@@ -1,11 +1,11 @@
 //! The readable form of a model, for people and for `crashpoint show --ir`. It is not parsed back.
 //!
 //! ```text
-//! function @insert(ptr %table root, i64 %key) -> i32   ; store.c:40, #12
+//! function internal @put(ptr %b root, i64 %key) -> void  #122   ; hash.c:149
 //! b0:
-//!   %2 = address %struct.table %table, .buckets[2].key  root   ; store.c:41:9
-//!   store i64 %key to %2  #13   ; store.c:41:12
-//!   if %4 then b1 else b2   ; store.c:42:7
+//!   %2 = address %struct.bucket %b, .slots[2].key  root   ; hash.c:150:26
+//!   store %key to %2, 8  #123   ; hash.c:151:12
+//!   if %4 then b1 else b2   ; hash.c:152:9
 //! ```
 //!
 //! `%n` is a value, `bn` a block, `@name` a global or a function, `#n` a site. `root` marks values

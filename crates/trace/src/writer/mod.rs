@@ -14,27 +14,21 @@
 //! assert_eq!(recording.events().count(), 4);
 //! ```
 
+mod thread;
+
 use crate::folder::Folder;
 use crate::meta::{End, File, Head, Library, Line, Module};
 use crate::{OpenError, Recording};
-use crashpoint_abi::layout::{
-    STREAM_FLOW, STREAM_HEADER_BYTES, STREAM_MAGIC, STREAM_PM, THREAD_OFFSET, WINDOW_BYTES,
-    WINDOWS_OFFSET, offsets,
-};
-use crashpoint_abi::record::{
-    self, FenceKind, FlushKind, MAX_HEAD_BYTES, Memory, Payload, Record, StoreKind,
-};
-use crashpoint_abi::{ABI_VERSION, Level, StreamHeader, TRACE_VERSION, flow};
+use crashpoint_abi::layout::{STREAM_MAGIC, WINDOWS_OFFSET};
+use crashpoint_abi::record::{FenceKind, FlushKind, Payload, Record, StoreKind};
+use crashpoint_abi::{ABI_VERSION, Level, TRACE_VERSION, flow};
 use crashpoint_ir::ModelId;
-use rustc_hash::FxHashMap;
 use std::io;
-use std::mem::offset_of;
 use std::path::Path;
+use thread::ThreadDraft;
 
 /// Where [`RecordingBuilder::pool`] maps its file.
 pub const POOL_ADDRESS: u64 = 0x1000_0000_0000;
-/// Where the streams' windows lie in the target, by pretence.
-const WINDOW_ADDRESS: usize = 0x7000_0000_0000;
 
 /// A process of a recording under construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,20 +81,6 @@ struct ProcessDraft {
     next_site: u32,
     next_file: u32,
     threads: u32,
-}
-
-#[derive(Clone, Debug)]
-struct ThreadDraft {
-    process: usize,
-    number: u32,
-    memory: Memory,
-    records: Vec<u8>,
-    /// The writer was killed when the records from here on stood in this window (0 or 1).
-    window: Option<(usize, usize)>,
-    flow: Option<Vec<u8>>,
-    contexts: FxHashMap<(u32, u32), u32>,
-    context: u32,
-    limit_reached: bool,
 }
 
 /// See the module.
@@ -228,17 +208,8 @@ impl RecordingBuilder {
     pub fn thread(&mut self, process: ProcessKey) -> ThreadKey {
         let owner = &mut self.processes[process.0];
         let with_flow = owner.head.level == "flow" || owner.head.level == "value";
-        self.threads.push(ThreadDraft {
-            process: process.0,
-            number: owner.threads,
-            memory: Memory::default(),
-            records: Vec::new(),
-            window: None,
-            flow: with_flow.then(Vec::new),
-            contexts: FxHashMap::default(),
-            context: 0,
-            limit_reached: false,
-        });
+        let draft = ThreadDraft::new(process.0, owner.threads, with_flow);
+        self.threads.push(draft);
         owner.threads += 1;
         ThreadKey(self.threads.len() - 1)
     }
@@ -299,34 +270,12 @@ impl RecordingBuilder {
 
     /// What follows on this thread happens below these calls, outermost first.
     pub fn stack(&mut self, thread: ThreadKey, sites: &[u32]) {
-        let thread = &mut self.threads[thread.0];
-        let mut context = 0;
-        for site in sites {
-            let next = thread.contexts.len() as u32 + 1;
-            let known = *thread.contexts.entry((context, *site)).or_insert(next);
-            if known == next {
-                thread.put(&Record {
-                    order: 0,
-                    site: *site,
-                    payload: Payload::DefineContext { parent: context },
-                });
-            }
-            context = known;
-        }
-        if context != thread.context {
-            thread.context = context;
-            thread.put(&Record {
-                order: 0,
-                site: 0,
-                payload: Payload::Context(context),
-            });
-        }
+        self.threads[thread.0].stack(sites);
     }
 
     /// Appends to the flow stream of a thread.
     pub fn flow(&mut self, thread: ThreadKey, record: &flow::Flow) {
-        let stream = self.threads[thread.0].flow.get_or_insert_default();
-        encode_flow(stream, record);
+        self.threads[thread.0].flow(record);
     }
 
     /// The thread's stream says that the byte limit was reached.
@@ -338,8 +287,7 @@ impl RecordingBuilder {
     /// it must fit there.
     pub fn unsettled(&mut self, thread: ThreadKey, window: usize) {
         assert!(window < 2, "there are two windows");
-        let thread = &mut self.threads[thread.0];
-        thread.window = Some((thread.records.len(), window));
+        self.threads[thread.0].unsettled(window);
     }
 
     /// The files of the folder `trace`, by name.
@@ -393,113 +341,4 @@ pub fn from_files(files: Vec<(String, Vec<u8>)>) -> Result<Recording, OpenError>
 
 fn name(head: &Head) -> String {
     format!("p{}-{}", head.pid, head.run)
-}
-
-impl ThreadDraft {
-    fn put(&mut self, record: &Record<'_>) {
-        let start = self.records.len();
-        let extra = match record.payload {
-            Payload::Store { bytes, .. } => bytes.len(),
-            Payload::Call { arguments } => arguments.len(),
-            _ => 0,
-        };
-        self.records.resize(start + MAX_HEAD_BYTES + extra, 0);
-        let size = record::encode(&mut self.records[start..], &mut self.memory, record);
-        self.records.truncate(start + size);
-    }
-
-    fn header(&self, pid: u32, kind: u32) -> Vec<u8> {
-        let mut page = vec![0; STREAM_HEADER_BYTES];
-        page[..8].copy_from_slice(&STREAM_MAGIC);
-        let mut put = |at: usize, value: u32| {
-            page[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        };
-        put(offset_of!(StreamHeader, version), TRACE_VERSION);
-        put(offset_of!(StreamHeader, kind), kind);
-        put(offset_of!(StreamHeader, process), pid);
-        put(offset_of!(StreamHeader, thread), self.number);
-        put(offset_of!(StreamHeader, system_thread), pid + self.number);
-        put(
-            offset_of!(StreamHeader, limit_reached),
-            self.limit_reached.into(),
-        );
-        page
-    }
-
-    fn pm_file(&self, pid: u32) -> Vec<u8> {
-        let mut file = self.header(pid, STREAM_PM);
-        let (settled, window) = self.window.unwrap_or((self.records.len(), 0));
-        let (written, pending) = self.records.split_at(settled);
-        let mut put = |at: usize, value: usize| {
-            file[at..at + 8].copy_from_slice(&(value as u64).to_le_bytes());
-        };
-        let end = STREAM_HEADER_BYTES + written.len();
-        put(offset_of!(StreamHeader, window_address), WINDOW_ADDRESS);
-        put(offset_of!(StreamHeader, window_offset), end);
-        put(offset_of!(StreamHeader, second_window_offset), end);
-        let window_start = window * WINDOW_BYTES;
-        put(
-            offset_of!(StreamHeader, cursor),
-            WINDOW_ADDRESS + window_start + pending.len(),
-        );
-        if let Some(flow) = &self.flow {
-            put(
-                offset_of!(StreamHeader, flow_window_address),
-                WINDOW_ADDRESS,
-            );
-            put(
-                offset_of!(StreamHeader, flow_window_offset),
-                STREAM_HEADER_BYTES + flow.len(),
-            );
-            put(THREAD_OFFSET + offsets::THREAD_FLOW_CURSOR, WINDOW_ADDRESS);
-        }
-        assert!(
-            pending.len() < WINDOW_BYTES,
-            "a window holds less than that"
-        );
-        let window = &mut file[WINDOWS_OFFSET + window_start..][..pending.len()];
-        window.copy_from_slice(pending);
-        file.extend(written);
-        file
-    }
-
-    fn flow_file(&self, pid: u32) -> Option<Vec<u8>> {
-        let records = self.flow.as_ref()?;
-        let mut file = self.header(pid, STREAM_FLOW);
-        file.extend(records);
-        Some(file)
-    }
-}
-
-fn encode_flow(to: &mut Vec<u8>, record: &flow::Flow) {
-    match *record {
-        flow::Flow::Branch { successor } => to.push(flow::BRANCH + successor),
-        flow::Flow::Switch { successor } => {
-            to.push(flow::SWITCH);
-            to.extend(successor.to_le_bytes());
-        }
-        flow::Flow::Address(address) => {
-            to.push(flow::ADDRESS);
-            to.extend(&address.to_le_bytes()[..6]);
-        }
-        flow::Flow::Word(word) => {
-            to.push(flow::WORD);
-            to.extend(word.to_le_bytes());
-        }
-        flow::Flow::Enter { site } => {
-            to.push(flow::ENTER);
-            to.extend(site.to_le_bytes());
-        }
-        flow::Flow::Return => to.push(flow::RETURN),
-        flow::Flow::AfterCall => to.push(flow::AFTER_CALL),
-        flow::Flow::Landed { depth, site } => {
-            to.push(flow::LANDED);
-            to.extend(depth.to_le_bytes());
-            to.extend(site.to_le_bytes());
-        }
-        flow::Flow::Value { bytes, size } => {
-            to.push(flow::VALUE + size.trailing_zeros() as u8);
-            to.extend(&bytes[..usize::from(size)]);
-        }
-    }
 }
