@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crashpoint_cc::locate::Mode;
 use crashpoint_report::Report;
-use crashpoint_rules as rules;
 
 use crate::arguments::{self, Format, RecordOptions};
 use crate::config::Settings;
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
 use crate::record::{self, RecordError};
+use crate::scripts::LoadError;
 use crate::{doctor, lint};
 
 const SOURCE: &str = include_str!("../demo/store.c");
@@ -35,6 +35,8 @@ pub enum DemoError {
     Build,
     #[error(transparent)]
     Record(#[from] RecordError),
+    #[error(transparent)]
+    Script(#[from] LoadError),
     #[error("the example left no recording; `crashpoint doctor` may know why")]
     Nothing,
     #[error("{0}")]
@@ -58,10 +60,10 @@ pub fn run(arguments: &arguments::Demo, output: &mut Output) -> Result<Ending, D
 
     output.print("# A small store with five mistakes\n\n")?;
     let seeded = example(&folder, "seeded", &[], output)?;
-    lint::print(&seeded, Format::Terminal, output)?;
+    lint::print(&seeded, Format::Terminal, shown_from(&folder), output)?;
     output.print("\n# The same store, repaired (-DREPAIRED)\n\n")?;
     let repaired = example(&folder, "repaired", &["-DREPAIRED"], output)?;
-    lint::print(&repaired, Format::Terminal, output)?;
+    lint::print(&repaired, Format::Terminal, shown_from(&folder), output)?;
 
     let found: BTreeSet<&str> = seeded.findings.iter().map(|f| f.rule.as_str()).collect();
     if found != BTreeSet::from(EXPECTED) || !repaired.findings.is_empty() {
@@ -75,6 +77,10 @@ pub fn run(arguments: &arguments::Demo, output: &mut Output) -> Result<Ending, D
     Ok(Exit::Clean.into())
 }
 
+fn shown_from(folder: &Path) -> Option<String> {
+    folder.to_str().map(str::to_owned)
+}
+
 /// Builds, records and lints one form of the example, and tells the commands.
 fn example(
     folder: &Path,
@@ -84,7 +90,8 @@ fn example(
 ) -> Result<Report, DemoError> {
     let driver = doctor::driver(Mode::C).ok_or(DemoError::NoDriver)?;
     let program = folder.join(name);
-    let pool = Pool::new(name);
+    let pools = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
+    let pool = pools.path().join("pool");
     let shown = options
         .iter()
         .map(|option| format!("{option} "))
@@ -93,7 +100,7 @@ fn example(
         "$ crashpoint-cc -O1 {shown}store.c -o {name}\n\
          $ crashpoint record --pm {pool} --out {name}.out -- ./{name} {pool}\n\
          $ crashpoint lint {name}.out\n\n",
-        pool = pool.0.display()
+        pool = pool.display()
     ))?;
     output.finish()?;
     let mut build = Command::new(driver);
@@ -108,37 +115,15 @@ fn example(
     }
     let settings = Settings {
         record: RecordOptions {
-            pm: vec![pool.0.display().to_string()],
+            pm: vec![pool.display().to_string()],
             ..RecordOptions::default()
         },
         ..Settings::default()
     };
-    let command = [program.into(), pool.0.clone().into()];
+    let command = [program.into(), pool.into()];
     let out = folder.join(format!("{name}.out"));
     let recorded = record::record(&settings, &out, &command)?;
     record::tell(&settings, &recorded, output);
     let recording = recorded.recording.ok_or(DemoError::Nothing)?;
-    Ok(lint::lint(&recording, &rules::Config::default()))
-}
-
-/// The file that stands for persistent memory; removed in the end.
-struct Pool(PathBuf);
-
-impl Pool {
-    fn new(name: &str) -> Pool {
-        let memory = Path::new("/dev/shm");
-        let usable = tempfile::tempfile_in(memory).is_ok();
-        let folder = if usable {
-            memory.to_owned()
-        } else {
-            std::env::temp_dir()
-        };
-        Pool(folder.join(format!("crashpoint-demo-{}-{name}", std::process::id())))
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+    Ok(lint::lint(&recording, &lint::Checks::default())?.report)
 }

@@ -21,6 +21,7 @@ use crate::keys::nearest;
 use crate::names::Known;
 use crate::output::Output;
 use crate::record::{self, RecordError};
+use crate::scripts::{LoadError, Source};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LintError {
@@ -30,6 +31,8 @@ pub enum LintError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    Script(#[from] LoadError),
     #[error("there is no rule `{name}`; {hint}")]
     UnknownRule { name: String, hint: String },
     #[error("cannot write {}: {source}", path.display())]
@@ -44,27 +47,30 @@ pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, L
         explain(rule, output)?;
         return Ok(Exit::Clean.into());
     }
-    let (recording, settings, fails) = match arguments.command.first() {
+    let (recording, checks, fails) = match arguments.command.first() {
         Some(program) => {
-            let settings = load_settings(arguments, &record::folders_beside(program), output)?;
+            let (settings, checks) = load(arguments, &record::folders_beside(program), output)?;
             let recorded = record::record(&settings, &arguments.out, &arguments.command)?;
             let complete = record::tell(&settings, &recorded, output);
             let fails = !recorded.ended.end.is_success();
             match recorded.recording {
-                Some(recording) if complete => (recording, settings, fails),
+                Some(recording) if complete => (recording, checks, fails),
                 _ => return Ok(Exit::Usage.into()),
             }
         }
         None => {
             let folder = arguments.recording.as_deref();
             let recording = Recording::open(folder.unwrap_or(Path::new("crashpoint.out")))?;
-            let settings = load_settings(arguments, &folders_of(&recording), output)?;
-            (recording, settings, false)
+            let (_, checks) = load(arguments, &folders_of(&recording), output)?;
+            (recording, checks, false)
         }
     };
-    let report = lint(&recording, &settings.rules);
+    let Linted { report, printed } = lint(&recording, &checks)?;
     write_files(&recording, &report)?;
-    print(&report, arguments.format, output)?;
+    print(&report, arguments.format, current_folder(), output)?;
+    for (rule, line) in printed {
+        output.note(&format!("{rule}: {line}"));
+    }
     Ok(match (report.findings.is_empty(), fails) {
         (false, _) => Exit::Findings.into(),
         (true, true) => Exit::Workload.into(),
@@ -72,32 +78,54 @@ pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, L
     })
 }
 
-fn load_settings(
+/// What a recording is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    pub config: rules::Config,
+    pub scripts: Vec<Source>,
+}
+
+fn load(
     arguments: &arguments::Lint,
     beside: &[PathBuf],
     output: &Output,
-) -> Result<Settings, LintError> {
+) -> Result<(Settings, Checks), LintError> {
     let colours = output.colours_on_stderr();
-    let mut settings = Settings::load(
+    let settings = Settings::load(
         &arguments.configuration,
         beside,
         &arguments.options,
         colours,
     )?;
-    let rules = &mut settings.rules.rules;
-    rules.custom.extend(arguments.custom.iter().cloned());
-    if !arguments.rules.is_empty() {
-        for rule in RULES {
-            let _ = rules.set_enabled(rule.id, false);
+    let mut config = settings.rules.clone();
+    let read = |paths: &[PathBuf]| -> Result<Vec<Source>, LoadError> {
+        paths.iter().map(|path| Source::read(path)).collect()
+    };
+    let mut scripts = read(&config.rules.custom)?;
+    let named = read(&arguments.custom)?;
+    let known: Vec<String> = scripts.iter().chain(&named).map(Source::id).collect();
+    for name in arguments.rules.iter().chain(&arguments.allow) {
+        let built_in = RULES.iter().any(|rule| rule.id == name);
+        if !built_in && !known.contains(name) {
+            return Err(unknown_rule(name, &known));
         }
     }
-    let named = arguments.rules.iter().map(|name| (name, true));
-    for (name, enabled) in named.chain(arguments.allow.iter().map(|name| (name, false))) {
-        rules
-            .set_enabled(name, enabled)
-            .map_err(|_| unknown_rule(name))?;
+    let wanted = |id: &str| {
+        (arguments.rules.is_empty() || arguments.rules.iter().any(|name| name == id))
+            && !arguments.allow.iter().any(|name| name == id)
+    };
+    for rule in RULES {
+        let chosen = config.rules.of(rule.id).is_ok_and(|(enabled, _)| enabled);
+        let asked = arguments.rules.iter().any(|name| name == rule.id);
+        let enabled = (chosen || asked) && wanted(rule.id);
+        let _ = config.rules.set_enabled(rule.id, enabled);
     }
-    Ok(settings)
+    scripts.retain(|script| wanted(&script.id()));
+    scripts.extend(named);
+    for script in &scripts {
+        script.compile(colours)?;
+    }
+    Ok((settings, Checks { config, scripts }))
 }
 
 /// Beside the programs that were recorded.
@@ -107,8 +135,13 @@ fn folders_of(recording: &Recording) -> Vec<PathBuf> {
     folder.map(Path::to_owned).into_iter().collect()
 }
 
-fn unknown_rule(name: &str) -> LintError {
-    let ids = || RULES.iter().map(|rule| rule.id);
+fn unknown_rule(name: &str, scripts: &[String]) -> LintError {
+    let ids = || {
+        RULES
+            .iter()
+            .map(|rule| rule.id)
+            .chain(scripts.iter().map(String::as_str))
+    };
     let hint = match nearest(name, ids()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the rules are {}", ids().collect::<Vec<_>>().join(", ")),
@@ -125,7 +158,7 @@ fn explain(name: &str, output: &mut Output) -> Result<(), LintError> {
         .filter(|rule| name == "all" || rule.id == name)
         .collect();
     if chosen.is_empty() {
-        return Err(unknown_rule(name));
+        return Err(unknown_rule(name, &[]));
     }
     for rule in chosen {
         let text = format!("# {}: {}\n\n{}\n", rule.id, rule.title, rule.manual.trim());
@@ -134,15 +167,25 @@ fn explain(name: &str, output: &mut Output) -> Result<(), LintError> {
     Ok(())
 }
 
+/// What came of it.
+pub struct Linted {
+    pub report: Report,
+    /// By scripts, with the names of their rules.
+    pub printed: Vec<(String, String)>,
+}
+
 /// All findings of a recording, for people.
-pub fn lint(recording: &Recording, config: &rules::Config) -> Report {
+pub fn lint(recording: &Recording, checks: &Checks) -> Result<Linted, LoadError> {
     let began = Instant::now();
     let (program, missing) = Program::load_available(recording);
     let names = Known {
         recording,
         program: &program,
     };
-    let mut linter = Linter::new(config.clone(), &names);
+    let mut linter = Linter::new(checks.config.clone(), &names);
+    for script in &checks.scripts {
+        linter.add_script(script.compile(false)?);
+    }
     let progress = progress(recording);
     let mut events = recording.events();
     let mut seen = 0u64;
@@ -153,9 +196,9 @@ pub fn lint(recording: &Recording, config: &rules::Config) -> Report {
             progress.set_position(seen);
         }
     }
-    let found = linter.finish();
+    let found = linter.conclude();
     progress.finish_and_clear();
-    let findings = Resolver::new(recording, &program).findings(&found);
+    let findings = Resolver::new(recording, &program).findings(&found.findings);
     let mut problems: Vec<String> = recording
         .problems()
         .iter()
@@ -167,14 +210,19 @@ pub fn lint(recording: &Recording, config: &rules::Config) -> Report {
             .iter()
             .map(|error| format!("places have no source line: {error}")),
     );
-    Report {
-        recording: recording.path().to_owned(),
-        command: command(recording),
-        figures: figures(recording, began.elapsed()),
-        rules: enabled(config),
-        findings,
-        problems,
-    }
+    let failed = found.failures.iter();
+    problems.extend(failed.map(|error| format!("a rule of yours was stopped: {error}")));
+    Ok(Linted {
+        report: Report {
+            recording: recording.path().to_owned(),
+            command: command(recording),
+            figures: figures(recording, began.elapsed()),
+            rules: enabled(checks),
+            findings,
+            problems,
+        },
+        printed: found.printed,
+    })
 }
 
 /// On a terminal, and only where it takes long enough to wonder.
@@ -209,10 +257,10 @@ fn figures(recording: &Recording, took: Duration) -> Figures {
     }
 }
 
-fn enabled(config: &rules::Config) -> Vec<Rule> {
+fn enabled(checks: &Checks) -> Vec<Rule> {
     let mut chosen = Vec::new();
     for rule in RULES {
-        if let Ok((true, severity)) = config.rules.of(rule.id) {
+        if let Ok((true, severity)) = checks.config.rules.of(rule.id) {
             chosen.push(Rule {
                 id: rule.id.to_owned(),
                 severity: severity.unwrap_or(rule.severity).into(),
@@ -221,6 +269,7 @@ fn enabled(config: &rules::Config) -> Vec<Rule> {
             });
         }
     }
+    chosen.extend(checks.scripts.iter().map(Source::describe));
     chosen
 }
 
@@ -241,9 +290,13 @@ fn write_files(recording: &Recording, report: &Report) -> Result<(), LintError> 
     Ok(())
 }
 
-/// Prints a report in the chosen form.
-pub fn print(report: &Report, format: Format, output: &mut Output) -> io::Result<()> {
-    let base = current_folder();
+/// Prints a report in the chosen form; files in `base` are named relative to it.
+pub fn print(
+    report: &Report,
+    format: Format,
+    base: Option<String>,
+    output: &mut Output,
+) -> io::Result<()> {
     let text = match format {
         Format::Terminal => {
             let style = Style {

@@ -17,6 +17,7 @@ mod lint;
 mod names;
 mod output;
 mod record;
+mod scripts;
 mod show;
 mod statistics;
 mod summary;
@@ -33,6 +34,7 @@ use exit::{Ending, Exit};
 use lint::LintError;
 use output::Output;
 use record::RecordError;
+use scripts::LoadError;
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -81,7 +83,7 @@ fn start() -> Ending {
         Ok(ending) => ending,
         Err(error) => {
             match error.excerpt() {
-                Some(excerpt) => eprintln!("{excerpt}"),
+                Some(excerpt) => output.remark(excerpt),
                 None => output.error(&error.to_string()),
             }
             Exit::Usage.into()
@@ -92,22 +94,16 @@ fn start() -> Ending {
 impl Error {
     /// The text of an error that is rendered already.
     fn excerpt(&self) -> Option<&str> {
-        let config = match self {
-            Error::Record(RecordError::Config(config))
-            | Error::Lint(
-                LintError::Config(config) | LintError::Record(RecordError::Config(config)),
-            ) => config,
+        match self {
+            Error::Record(RecordError::Config(ConfigError::Content(text)))
+            | Error::Lint(LintError::Config(ConfigError::Content(text)))
+            | Error::Lint(LintError::Record(RecordError::Config(ConfigError::Content(text))))
+            | Error::Lint(LintError::Script(LoadError::Content(text))) => Some(text),
             Error::Record(_)
             | Error::Lint(_)
             | Error::Show(_)
             | Error::Demo(_)
-            | Error::Print(_) => {
-                return None;
-            }
-        };
-        match config {
-            ConfigError::Content(text) => Some(text),
-            ConfigError::Read { .. } | ConfigError::Set { .. } => None,
+            | Error::Print(_) => None,
         }
     }
 }

@@ -31,7 +31,7 @@ impl Output {
         self.unless_closed(written)
     }
 
-    /// To be called once at the end.
+    /// Brings everything to its reader; to be called at the end.
     pub fn finish(&mut self) -> io::Result<()> {
         if self.closed {
             return Ok(());
@@ -56,23 +56,27 @@ impl Output {
     }
 
     pub fn note(&mut self, text: &str) {
-        let _ = writeln!(io::stderr(), "crashpoint: {text}");
+        self.remark(&format!("crashpoint: {text}"));
     }
 
     pub fn warn(&mut self, text: &str) {
-        let _ = writeln!(
-            io::stderr(),
+        self.remark(&format!(
             "crashpoint: {} {text}",
             self.styled("33", "warning:")
-        );
+        ));
     }
 
     pub fn error(&mut self, text: &str) {
-        let _ = writeln!(
-            io::stderr(),
+        self.remark(&format!(
             "crashpoint: {} {text}",
             self.styled("31", "error:")
-        );
+        ));
+    }
+
+    /// In its place among what was printed before, should both go to one terminal.
+    pub fn remark(&mut self, line: &str) {
+        let _ = self.finish();
+        let _ = writeln!(io::stderr(), "{line}");
     }
 
     fn styled(&self, colour: &str, word: &str) -> String {

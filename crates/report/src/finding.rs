@@ -132,8 +132,9 @@ impl Finding {
 
     /// The step of the history that is the finding itself, if there is one.
     pub fn own_step(&self) -> Option<usize> {
-        let last = self.history.len().checked_sub(1)?;
-        (self.history[last].order == self.first_order).then_some(last)
+        self.history
+            .iter()
+            .position(|step| step.order == self.first_order)
     }
 
     /// The same over runs and over edits elsewhere in the file: rule, file, functions on the stack.

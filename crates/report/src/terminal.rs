@@ -99,7 +99,10 @@ struct Mark {
 /// The finding's own place first, then the steps that have one, each place once.
 fn marks(finding: &Finding) -> Vec<Mark> {
     let steps = shown_steps(finding);
-    let own_step = finding.own_step().and_then(|_| steps.len().checked_sub(1));
+    let hidden = finding.history.len() - steps.len();
+    let own_step = finding
+        .own_step()
+        .and_then(|index| index.checked_sub(hidden));
     let numbered = steps.len() > usize::from(own_step.is_some());
     let label = |number: usize, text: &str| match numbered {
         true => format!("({number}) {text}"),
@@ -114,19 +117,21 @@ fn marks(finding: &Finding) -> Vec<Mark> {
         });
     }
     for (index, step) in steps.iter().enumerate() {
-        if own_step == Some(index) && finding.location.is_some() {
-            continue;
-        }
-        if let Some(location) = &step.location {
-            add_mark(&mut marks, location, &label(index + 1, &step.what));
+        match (&step.location, &finding.location) {
+            (_, Some(own)) if own_step == Some(index) => {
+                let text = own_text(&step.what, finding);
+                add_mark(&mut marks, own, &label(index + 1, &text));
+            }
+            (Some(location), _) => add_mark(&mut marks, location, &label(index + 1, &step.what)),
+            (None, _) => {}
         }
     }
-    if let Some(location) = &finding.location {
-        let text = match own_step {
-            Some(index) => label(index + 1, &own_text(&steps[index].what, finding)),
-            None => label(steps.len() + 1, &place_text(finding)),
-        };
-        add_mark(&mut marks, location, &text);
+    if let (Some(location), None) = (&finding.location, own_step) {
+        add_mark(
+            &mut marks,
+            location,
+            &label(steps.len() + 1, &place_text(finding)),
+        );
     }
     marks
 }
