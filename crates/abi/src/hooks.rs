@@ -12,6 +12,7 @@
 //! | [`ENTER`] | `Thread *(u32 site)`; pushes a frame |
 //! | [`STORE`] | `void (Thread *, u32 site, void *address, u64 value, u32 size_and_kind)` |
 //! | [`RANGE`] | `void (Thread *, u32 site, void *address, u64 length, u32 kind)` |
+//! | [`VECTOR`] | `void (Thread *, u32 site, void *address, void const *value, u32 size_and_kind)` |
 //! | [`LOAD`] | `void (Thread *, u32 site, void *address, u64 size)` |
 //! | [`FLUSH`] | `void (Thread *, u32 site, void *address, u32 kind)` |
 //! | [`FENCE`] | `void (Thread *, u32 site, u32 kind)` |
@@ -23,8 +24,9 @@
 //! | [`FLOW_FULL`] | `void (Thread *)`; makes room for at least [`crate::flow::ROOM_BYTES`] |
 //!
 //! Stores: the hook runs right *after* the store, with the value zero-extended; `size_and_kind`
-//! is `size | kind << 8` with size 1, 2, 4 or 8. Wider stores, memory functions and assembly use
-//! `RANGE`, which reads the bytes back from memory. Flushes and fences are reported *before* they
+//! is `size | kind << 8` with size 1, 2, 4 or 8. Stores of 16, 32 or 64 bytes whose value is at
+//! hand use `VECTOR` with a copy of it: reading back what a non-temporal store wrote would wait for
+//! memory. Other stores, memory functions and assembly use `RANGE`, which reads the bytes back. Flushes and fences are reported *before* they
 //! execute for flushes and *after* for fences. A locked read-modify-write is a `FENCE` of kind
 //! `Locked` (only when `Thread::pending` is not zero) and then a store.
 
@@ -33,6 +35,7 @@ pub const UNREGISTER: &str = "__crashpoint_unregister";
 pub const ENTER: &str = "__crashpoint_enter";
 pub const STORE: &str = "__crashpoint_store";
 pub const RANGE: &str = "__crashpoint_range";
+pub const VECTOR: &str = "__crashpoint_vector";
 pub const LOAD: &str = "__crashpoint_load";
 pub const FLUSH: &str = "__crashpoint_flush";
 pub const FENCE: &str = "__crashpoint_fence";

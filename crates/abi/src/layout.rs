@@ -90,10 +90,10 @@ pub const STREAM_MAGIC: [u8; 8] = *b"CRASHPT\n";
 /// Bytes of one of the two windows through which a stream is written.
 ///
 /// A writer fills one window, writes its content behind the records that the file already holds,
-/// and goes on in the other window. Writing 64 KiB at a time costs a third of what faulting in
+/// and goes on in the other window. Writing 128 KiB at a time costs a third of what faulting in
 /// fresh pages of a mapped file does, and the windows are mapped from the file, so that nothing is
 /// lost when the writer is killed.
-pub const WINDOW_BYTES: usize = 64 << 10;
+pub const WINDOW_BYTES: usize = 128 << 10;
 
 /// Where the windows lie in a stream file: behind the page of [`StreamHeader`].
 pub const WINDOWS_OFFSET: usize = 4096;
@@ -196,9 +196,11 @@ mod tests {
         assert_eq!(at(0x10_0000), end(5000, WINDOWS_OFFSET, 0));
         assert_eq!(at(0x10_0000 + 7), end(5000, WINDOWS_OFFSET, 7));
         let second = WINDOWS_OFFSET + WINDOW_BYTES;
-        assert_eq!(at(0x11_0000), end(6000, second, 0));
-        assert_eq!(at(0x11_ffff), end(6000, second, 0xffff));
-        assert_eq!(at(0x12_0000), None);
+        let bytes = WINDOW_BYTES as u64;
+        assert_eq!(at(0x10_0000 + bytes), end(6000, second, 0));
+        let last = WINDOW_BYTES - 1;
+        assert_eq!(at(0x10_0000 + 2 * bytes - 1), end(6000, second, last));
+        assert_eq!(at(0x10_0000 + 2 * bytes), None);
         assert_eq!(at(0xf_ffff), None);
         assert_eq!(position(0, 5000, 0, 77), end(5000, WINDOWS_OFFSET, 0));
         assert_eq!(position(0, 0, 0, 1 << 40), None);

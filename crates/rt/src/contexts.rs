@@ -25,15 +25,22 @@ struct Entry {
 #[repr(C)]
 pub struct Table {
     entries: *mut Entry,
-    /// A power of two.
+    /// A power of two, or 0.
     capacity: u64,
     count: u64,
+    /// 64 less the logarithm of the capacity.
+    shift: u32,
 }
 
 /// A context and whether it was unknown until now.
 pub struct Interned {
     pub context: u32,
     pub is_new: bool,
+}
+
+#[inline(always)]
+fn key(parent: u32, site: u32) -> u64 {
+    u64::from(parent) << 32 | u64::from(site)
 }
 
 const FIRST_CAPACITY: u64 = 1 << 10;
@@ -44,12 +51,30 @@ impl Table {
             entries: core::ptr::null_mut(),
             capacity: 0,
             count: 0,
+            shift: 0,
         }
     }
 
+    #[inline(always)]
     fn index(&self, key: u64) -> u64 {
         // The high bits of the product depend on all bits of the key.
-        key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.capacity.trailing_zeros())
+        key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift
+    }
+
+    /// The context of a call if it is found at first sight; 0 otherwise.
+    #[inline(always)]
+    pub fn glance(&self, parent: u32, site: u32) -> u32 {
+        if self.capacity == 0 {
+            return 0;
+        }
+        let key = key(parent, site);
+        // SAFETY: an index is below the capacity.
+        let entry = unsafe { &*self.entries.add(self.index(key) as usize) };
+        if entry.key == key {
+            entry.context as u32
+        } else {
+            0
+        }
     }
 
     /// The entry of a key, or the free one where it belongs.
@@ -75,7 +100,7 @@ impl Table {
         if self.count * 2 >= self.capacity {
             self.grow()?;
         }
-        let key = u64::from(parent) << 32 | u64::from(site);
+        let key = key(parent, site);
         // SAFETY: at most half of the entries are taken.
         let entry = unsafe { &mut *self.find(key) };
         let is_new = entry.key == 0;
@@ -103,6 +128,7 @@ impl Table {
             entries: memory::anonymous(Self::bytes(capacity)).ok()? as *mut Entry,
             capacity,
             count: self.count,
+            shift: 64 - capacity.trailing_zeros(),
         };
         for at in 0..self.capacity as usize {
             // SAFETY: below the capacity of the old table; the new one has room.
@@ -225,7 +251,9 @@ mod tests {
             let interned = table.intern(site % 5 + 1, site).unwrap();
             assert!(!interned.is_new);
             assert_eq!(interned.context, site + 1);
+            assert!([0, site + 1].contains(&table.glance(site % 5 + 1, site)));
         }
+        assert_eq!(table.glance(1, 1_000_000), 0);
         table.release();
     }
 }

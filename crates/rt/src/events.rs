@@ -61,23 +61,37 @@ impl State {
         context == self.own.context && self.header.cursor <= self.own.limit
     }
 
-    #[cold]
+    /// Activations come and go, so this is not rare.
     #[inline(never)]
-    fn make_ready(&mut self) -> bool {
+    pub fn make_ready(&mut self) -> bool {
         if !self.has_room() {
             return false;
         }
-        // SAFETY: the frame is one of the shadow stack.
-        if unsafe { (*self.thread.frame).context } != self.own.context {
+        let frame = self.thread.frame;
+        // SAFETY: the frame is one of the shadow stack, and above its bottom there is a caller.
+        let context = unsafe {
+            if (*frame).context == 0 && frame > self.own.bottom.add(1) {
+                let caller = &*frame.sub(1);
+                (*frame).context = self.own.contexts.glance(caller.context, caller.site);
+            }
+            (*frame).context
+        };
+        if context == 0 {
             self.enter_context();
+        } else if context != self.own.context {
+            self.own.context = context;
+            self.encode(|to, _| to.context(context - 1));
         }
         self.has_room()
     }
 
+    #[inline(always)]
     fn has_room(&mut self) -> bool {
         self.header.cursor <= self.own.limit || stream::turn(self)
     }
 
+    #[cold]
+    #[inline(never)]
     fn enter_context(&mut self) {
         let mut table = core::mem::replace(&mut self.own.contexts, contexts::Table::new());
         let (bottom, top) = (self.own.bottom, self.thread.frame);

@@ -1,4 +1,7 @@
 //! The functions that instrumented code calls; their contract is [`crashpoint_abi::hooks`].
+//!
+//! Those that run often do what is common on a straight way without a stack frame of their own;
+//! for everything else they jump to a second function with the same parameters.
 
 use crate::shadow;
 use crate::state::{self, State};
@@ -11,36 +14,49 @@ use crashpoint_abi::{Frame, Thread, flow};
 /// From instrumented code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __crashpoint_enter(site: u32) -> *mut Thread {
-    let state = state::current();
+    let state = tls::get();
     // SAFETY: the state of the running thread; the frame stays within the shadow stack.
     unsafe {
+        if state.is_null() {
+            return enter_first(site);
+        }
         let state = &mut *state;
+        if state.thread.flow_cursor > state.thread.flow_limit {
+            return enter_full(site);
+        }
         let next = state.thread.frame.add(1);
-        let frame = if next > state.own.last_frame {
-            state.own.last_frame
-        } else {
-            next
-        };
+        let last = state.own.last_frame;
+        let frame = if next > last { last } else { next };
         state.thread.frame = frame;
-        *frame = Frame { site, context: 0 };
+        // A frame without a context, in one store.
+        frame.cast::<u64>().write(u64::from(site));
         if state.own.flow != 0 {
-            enter_flow(state, site);
+            let at = state.thread.flow_cursor;
+            let record = u64::from(flow::ENTER) | u64::from(site) << 8;
+            at.cast::<u64>().write_unaligned(record);
+            state.thread.flow_cursor = at.add(flow::ENTER_BYTES);
         }
         &raw mut state.thread
     }
 }
 
-#[inline(always)]
-fn enter_flow(state: &mut State, site: u32) {
-    if state.thread.flow_cursor > state.thread.flow_limit {
-        stream::turn_flow(state);
-    }
-    // SAFETY: up to the limit there is room for a group of records.
+/// The first function that a thread enters.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn enter_first(site: u32) -> *mut Thread {
+    state::current();
+    // SAFETY: there is a state now.
+    unsafe { __crashpoint_enter(site) }
+}
+
+/// Flow needs room.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn enter_full(site: u32) -> *mut Thread {
+    // SAFETY: the state of the running thread; there is room afterwards.
     unsafe {
-        let at = state.thread.flow_cursor;
-        let record = u64::from(flow::ENTER) | u64::from(site) << 8;
-        at.cast::<u64>().write_unaligned(record);
-        state.thread.flow_cursor = at.add(flow::ENTER_BYTES);
+        stream::turn_flow(&mut *tls::get());
+        __crashpoint_enter(site)
     }
 }
 
@@ -56,39 +72,29 @@ pub unsafe extern "C" fn __crashpoint_store(
 ) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
-    if state.covers(address) && state.is_alone() && state.is_ready_now() {
-        let delta = state.own.shadow_delta;
-        let (size, kind) = store_kind(size_and_kind);
-        if delta != 0 {
-            // SAFETY: the shadow spans the region.
-            unsafe { shadow::put(address.wrapping_add(delta), value, size) };
-        }
-        state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
-        let order = state.take_order_alone();
-        let is_short = state.record(site, order, |to, memory, at| {
-            to.store_short(memory, at, kind, address, value, size)
-        });
-        if !is_short {
-            store_ordered(state, site, address, value, size_and_kind, order);
-        }
-    } else {
-        store_slowly(state, site, address, value, size_and_kind);
+    if !(state.covers(address) && state.is_alone()) {
+        // SAFETY: passed on.
+        return unsafe { store_slowly(thread, site, address, value, size_and_kind) };
     }
-}
-
-#[inline(never)]
-fn store_ordered(
-    state: &mut State,
-    site: u32,
-    address: u64,
-    value: u64,
-    size_and_kind: u32,
-    order: u64,
-) {
+    if !state.is_ready_now() {
+        // SAFETY: passed on.
+        return unsafe { store_unready(thread, site, address, value, size_and_kind) };
+    }
+    let delta = state.own.shadow_delta;
     let (size, kind) = store_kind(size_and_kind);
-    state.record(site, order, |to, memory, at| {
-        to.store(memory, at, kind, address, value, size);
+    if delta != 0 {
+        // SAFETY: the shadow spans the region.
+        unsafe { shadow::put(address.wrapping_add(delta), value, size) };
+    }
+    state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
+    let order = state.take_order_alone();
+    let is_short = state.record(site, order, |to, memory, at| {
+        to.store_short(memory, at, kind, address, value, size)
     });
+    if !is_short {
+        // SAFETY: passed on.
+        unsafe { store_ordered(thread, site, address, value, size_and_kind, order) };
+    }
 }
 
 #[inline(always)]
@@ -97,10 +103,53 @@ fn store_kind(size_and_kind: u32) -> (u32, StoreKind) {
     (size_and_kind & 0xff, kind)
 }
 
-/// A store by one of several threads, or to another region than the last, or in another context,
-/// or without room in the window.
+/// The stream must turn, or change to another context.
 #[inline(never)]
-fn store_slowly(state: &mut State, site: u32, address: u64, value: u64, size_and_kind: u32) {
+unsafe extern "C" fn store_unready(
+    thread: *mut Thread,
+    site: u32,
+    address: u64,
+    value: u64,
+    size_and_kind: u32,
+) {
+    // SAFETY: passed on; the stream is ready then.
+    unsafe {
+        if State::of(thread).make_ready() {
+            __crashpoint_store(thread, site, address, value, size_and_kind);
+        }
+    }
+}
+
+/// The record has a form that is not common.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn store_ordered(
+    thread: *mut Thread,
+    site: u32,
+    address: u64,
+    value: u64,
+    size_and_kind: u32,
+    order: u64,
+) {
+    // SAFETY: instrumented code passes its own thread.
+    let state = unsafe { State::of(thread) };
+    let (size, kind) = store_kind(size_and_kind);
+    state.record(site, order, |to, memory, at| {
+        to.store(memory, at, kind, address, value, size);
+    });
+}
+
+/// A store by one of several threads, or to another region than the last.
+#[inline(never)]
+unsafe extern "C" fn store_slowly(
+    thread: *mut Thread,
+    site: u32,
+    address: u64,
+    value: u64,
+    size_and_kind: u32,
+) {
+    // SAFETY: instrumented code passes its own thread.
+    let state = unsafe { State::of(thread) };
     if !state.is_persistent(address) {
         return;
     }
@@ -143,38 +192,93 @@ pub unsafe extern "C" fn __crashpoint_range(
         return state.range(site, kind, address, length);
     }
     state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
-    // Vectors are what is common: each width has code of its own.
-    match length {
-        16 => vector::<16>(state, site, address, kind),
-        32 => vector::<32>(state, site, address, kind),
-        64 => vector::<64>(state, site, address, kind),
-        _ => state.range(site, kind, address, length),
+    let from = address as *const u8;
+    // SAFETY: the target has just written there.
+    let is_done = unsafe { vector(state, site, address, from, length, kind) };
+    if !is_done {
+        state.range(site, kind, address, length);
     }
 }
 
-/// A store of a whole vector to persistent memory.
-#[inline(always)]
-fn vector<const LENGTH: usize>(state: &mut State, site: u32, address: u64, kind: StoreKind) {
-    if !state.covers(address + LENGTH as u64 - 1) {
-        return state.range(site, kind, address, LENGTH as u64);
+/// # Safety
+/// From instrumented code; `value` points to what was stored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __crashpoint_vector(
+    thread: *mut Thread,
+    site: u32,
+    address: u64,
+    value: *const u8,
+    size_and_kind: u32,
+) {
+    // SAFETY: instrumented code passes its own thread.
+    let state = unsafe { State::of(thread) };
+    let (size, kind) = store_kind(size_and_kind);
+    if !state.is_persistent(address) {
+        return;
     }
-    // SAFETY: the target has just written there.
-    let bytes = unsafe { (address as *const [u8; LENGTH]).read_unaligned() };
+    state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
+    // SAFETY: the caller vouches for the value.
+    let is_done = unsafe { vector(state, site, address, value, size.into(), kind) };
+    if !is_done {
+        state.range(site, kind, address, size.into());
+    }
+}
+
+/// Records the store of a vector to the region that was hit last. False if it has another length
+/// or reaches out of the region.
+///
+/// # Safety
+/// `length` bytes are readable.
+#[inline(always)]
+unsafe fn vector(
+    state: &mut State,
+    site: u32,
+    address: u64,
+    from: *const u8,
+    length: u64,
+    kind: StoreKind,
+) -> bool {
+    // Each width has code of its own.
+    // SAFETY: passed on.
+    unsafe {
+        match length {
+            16 => vector_of::<16>(state, site, address, from, kind),
+            32 => vector_of::<32>(state, site, address, from, kind),
+            64 => vector_of::<64>(state, site, address, from, kind),
+            _ => false,
+        }
+    }
+}
+
+/// # Safety
+/// `LENGTH` bytes are readable.
+unsafe fn vector_of<const LENGTH: usize>(
+    state: &mut State,
+    site: u32,
+    address: u64,
+    from: *const u8,
+    kind: StoreKind,
+) -> bool {
+    if !state.covers(address + LENGTH as u64 - 1) {
+        return false;
+    }
+    // SAFETY: the caller vouches for it.
+    let bytes = unsafe { from.cast::<[u8; LENGTH]>().read_unaligned() };
     let delta = state.own.shadow_delta;
     if delta != 0 {
         let to = address.wrapping_add(delta) as *mut [u8; LENGTH];
         // SAFETY: the shadow spans the region.
         unsafe { to.write_unaligned(bytes) };
     }
-    if !state.is_ready() {
-        return;
+    if state.is_ready() {
+        let order = state.take_order();
+        let length = const { LENGTH as u32 };
+        // SAFETY: `bytes` has that length, and a small record fits.
+        state.record(site, order, |to, memory, at| unsafe {
+            to.store_bytes(memory, at, kind, address, bytes.as_ptr(), length);
+        });
     }
-    let order = state.take_order();
-    let length = const { LENGTH as u32 };
-    // SAFETY: `bytes` has that length, and a small record fits.
-    state.record(site, order, |to, memory, at| unsafe {
-        to.store_bytes(memory, at, kind, address, bytes.as_ptr(), length);
-    });
+    true
 }
 
 /// # Safety
@@ -209,6 +313,34 @@ pub unsafe extern "C" fn __crashpoint_flush(
 ) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
+    let delta = state.own.shadow_delta;
+    let is_plain = state.covers(address)
+        && state.is_ready_now()
+        // SAFETY: a line lies within a page, which the target is about to flush.
+        && (delta == 0 || !unsafe { shadow::line_differs(address, delta) });
+    if !is_plain {
+        // SAFETY: passed on.
+        return unsafe { flush_slowly(thread, site, address, kind) };
+    }
+    state.flushed(site, address, kind);
+}
+
+impl State {
+    #[inline(always)]
+    fn flushed(&mut self, site: u32, address: u64, kind: u32) {
+        self.thread.pending += 1;
+        let kind = FlushKind::from_bits(kind as u8).unwrap_or(FlushKind::Clflush);
+        let order = self.take_order();
+        self.record(site, order, |to, memory, at| {
+            to.flush(memory, at, kind, address)
+        });
+    }
+}
+
+#[inline(never)]
+unsafe extern "C" fn flush_slowly(thread: *mut Thread, site: u32, address: u64, kind: u32) {
+    // SAFETY: instrumented code passes its own thread.
+    let state = unsafe { State::of(thread) };
     if !state.is_persistent(address) || !state.is_ready() {
         return;
     }
@@ -220,12 +352,7 @@ pub unsafe extern "C" fn __crashpoint_flush(
             return;
         }
     }
-    state.thread.pending += 1;
-    let kind = FlushKind::from_bits(kind as u8).unwrap_or(FlushKind::Clflush);
-    let order = state.take_order();
-    state.record(site, order, |to, memory, at| {
-        to.flush(memory, at, kind, address)
-    });
+    state.flushed(site, address, kind);
 }
 
 /// # Safety
@@ -235,12 +362,23 @@ pub unsafe extern "C" fn __crashpoint_fence(thread: *mut Thread, site: u32, kind
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
     state.thread.pending = 0;
-    if !state.is_ready() {
-        return;
+    if !state.is_ready_now() {
+        // SAFETY: passed on.
+        return unsafe { fence_unready(thread, site, kind) };
     }
     let kind = FenceKind::from_bits(kind as u8).unwrap_or(FenceKind::Mfence);
     let order = state.take_order();
     state.record(site, order, |to, memory, at| to.fence(memory, at, kind));
+}
+
+#[inline(never)]
+unsafe extern "C" fn fence_unready(thread: *mut Thread, site: u32, kind: u32) {
+    // SAFETY: passed on; the stream is ready then.
+    unsafe {
+        if State::of(thread).make_ready() {
+            __crashpoint_fence(thread, site, kind);
+        }
+    }
 }
 
 /// # Safety

@@ -258,6 +258,7 @@ impl Encoder {
         self.put(u64::from(number), usize::from(class) + 1);
     }
 
+    #[inline(always)]
     pub fn context(&mut self, context: u32) {
         self.unordered_head(kind::CONTEXT, context);
     }

@@ -64,23 +64,19 @@ static void nested(struct thread *t) {
 
 static void jump(struct thread *t) {
     signal(SIGALRM, on_jump);
-    struct itimerval timer = {{0, 200}, {0, 200}};
     struct frame *frame = t ? t->frame : NULL;
     if (sigsetjmp(landing, 1) && t) {
         __crashpoint_resync(t, frame, SITE(5));
     }
-    if (handled == 0) {
-        setitimer(ITIMER_REAL, &timer, NULL);
-    }
+    // One alarm for each time round.
+    struct itimerval timer = {{0, 0}, {0, handled < 20 ? 300 : 0}};
+    setitimer(ITIMER_REAL, &timer, NULL);
     for (uint64_t i = 0; handled < 20; i++) {
         store8(t, 6, p + 100 + i % 50, i);
     }
-    timer = (struct itimerval){{0, 0}, {0, 0}};
-    setitimer(ITIMER_REAL, &timer, NULL);
     signal(SIGALRM, SIG_IGN);
     store8(t, 7, p, 3);
 }
-
 
 static void faces(void) {
     // The program sees its own handlers, whatever stands in front of them.
