@@ -47,14 +47,16 @@ pub fn tell(facts: &Facts<'_>, recording: Option<&Recording>) -> Told {
     told
 }
 
+const NOT_INSTRUMENTED: &str = "nothing was recorded: no part of the program was built with \
+crashpoint-cc or crashpoint-c++. Build it with CC=crashpoint-cc CXX=crashpoint-c++ and record \
+again. (A static program must be linked by them too; programs with special privileges cannot be \
+recorded.)";
+
 fn nothing_ran(facts: &Facts<'_>) -> Option<String> {
     let failed_early = matches!(facts.ended.end, End::Exited(126 | 127));
     (facts.level != Level::Off).then(|| match failed_early {
         true => "nothing was recorded: the command could not be run".to_owned(),
-        false => "nothing was recorded: the program did not load Crashpoint's runtime. A static \
-                  program must be linked by crashpoint-cc; programs with special privileges cannot \
-                  be recorded"
-            .to_owned(),
+        false => NOT_INSTRUMENTED.to_owned(),
     })
 }
 
@@ -142,11 +144,7 @@ fn why_nothing(facts: &Facts<'_>, recording: &Recording) -> Option<String> {
         return None;
     }
     if !instrumented {
-        return Some(
-            "nothing was recorded: no part of the program was built with crashpoint-cc or \
-             crashpoint-c++. Build it with CC=crashpoint-cc CXX=crashpoint-c++ and record again"
-                .to_owned(),
-        );
+        return Some(NOT_INSTRUMENTED.to_owned());
     }
     if statistics.maps == 0 {
         let patterns = match facts.pm {

@@ -1,0 +1,149 @@
+//! What the tests of the command line share: programs, folders, and a way to run things.
+//!
+//! Needs everything to be built: `make test`, or `cargo build --workspace` in the same profile.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// One store, flushed twice, and one that is not flushed.
+pub const ACCOUNT: &str = include_str!("account.c");
+
+/// A folder for one test, and a pool in memory.
+pub struct Stage {
+    pub folder: TempDir,
+    pools: TempDir,
+}
+
+impl Stage {
+    pub fn new() -> Stage {
+        Stage {
+            folder: TempDir::new().expect("a temporary folder"),
+            pools: TempDir::new_in("/dev/shm")
+                .or_else(|_| TempDir::new())
+                .expect("a folder"),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn pool(&self) -> PathBuf {
+        self.pools.path().join("pool")
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("a writable folder");
+        path
+    }
+
+    /// Compiles a source with a driver of ours.
+    pub fn build(&self, source: &str, options: &[&str], program: &str) -> PathBuf {
+        let source = self.write(&format!("{program}.c"), source);
+        let program = self.path(program);
+        let mut command = Command::new(tool("crashpoint-cc"));
+        command
+            .args(["-O1", "-g"])
+            .arg(&source)
+            .args(options)
+            .arg("-o")
+            .arg(&program);
+        succeed(command.current_dir(self.folder.path()));
+        program
+    }
+
+    /// `crashpoint` in the test's folder, without colours.
+    pub fn crashpoint(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(tool("crashpoint"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("NO_COLOR", "1");
+        command
+    }
+
+    /// Records a program on the pool into `out`.
+    pub fn record(&self, program: &Path, options: &[&str]) -> Run {
+        let mut command = self.crashpoint(&["record", "--out", "out", "--pm"]);
+        command
+            .arg(self.pool())
+            .args(options)
+            .arg("--")
+            .arg(program)
+            .arg(self.pool());
+        run(&mut command)
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        run(&mut self.crashpoint(arguments))
+    }
+}
+
+/// The account program, built once for all tests.
+pub fn account() -> &'static Path {
+    static BUILT: OnceLock<(Stage, PathBuf)> = OnceLock::new();
+    let (_, program) = BUILT.get_or_init(|| {
+        let stage = Stage::new();
+        let program = stage.build(ACCOUNT, &[], "account");
+        (stage, program)
+    });
+    program
+}
+
+/// A program that was built beside the one under test.
+pub fn tool(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_crashpoint")).with_file_name(name);
+    assert!(
+        path.exists(),
+        "{} is not built; `cargo build --workspace` first",
+        path.display()
+    );
+    path
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Run {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Run {
+        Run {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).expect("UTF-8"),
+            err: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+}
+
+impl Run {
+    pub fn ended(self, code: i32) -> Run {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    pub fn says(self, text: &str) -> Run {
+        assert!(self.err.contains(text), "`{text}` is not in {self:#?}");
+        self
+    }
+
+    pub fn prints(self, text: &str) -> Run {
+        assert!(self.out.contains(text), "`{text}` is not in {self:#?}");
+        self
+    }
+}
+
+pub fn run(command: &mut Command) -> Run {
+    command.output().expect("the command starts").into()
+}
+
+pub fn succeed(command: &mut Command) {
+    run(command).ended(0);
+}
