@@ -5,10 +5,12 @@
 //! the dispatcher chooses. Only the symbol's address is ever taken, so function pointers compare as
 //! they did.
 
+use crate::linkage::final_target;
 use crate::llvm::{Block, Value};
 use crate::lower::FunctionPlan;
 use crate::mode::{Merge, Mode};
 use crate::object::Object;
+use crashpoint_abi::Level;
 use llvm_sys::LLVMOpcode;
 use rustc_hash::FxHashMap;
 
@@ -79,6 +81,31 @@ pub fn dispatch(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[Fun
     }
 }
 
+/// Puts a way to the plain body before the hooked one, for as long as neither branches nor loads are
+/// recorded.
+pub fn hand_over(object: &Object, plan: &FunctionPlan, copies: &Copies) {
+    let build = &object.build;
+    let body = copies.hooked.blocks()[0];
+    let start = copies.hooked.prepend_block(object.module);
+    let to_plain = copies.hooked.append_block(object.module);
+    build.set_location(None);
+    build.at_end(start);
+    let flow = build.number(Level::Flow as u32);
+    let low = build.is_below(object.level(), flow);
+    let unasked = build.is_zero(object.load_span());
+    let silent = build.and(low, unasked);
+    let branch = build.branch_if(silent, to_plain, body);
+    branch.set_weights(1000, 1);
+    // What is allocated outside of the entry block is allocated at run time.
+    for instruction in body.instructions() {
+        if instruction.is_fixed_allocation() {
+            instruction.move_before(branch);
+        }
+    }
+    let plain = copies.plain.unwrap_or(plan.function);
+    copies.hooked.forward_to(plain, to_plain, true);
+}
+
 /// Redirects calls between bodies of this module.
 pub fn redirect(copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
     for &Copies { plain, hooked } in in_order(copies, plans) {
@@ -113,30 +140,6 @@ pub fn redirect(copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
                 }
             }
         }
-    }
-}
-
-/// The function that a direct call reaches for certain.
-fn final_target(callee: Value) -> Option<Value> {
-    use llvm_sys::LLVMValueKind::{LLVMFunctionValueKind, LLVMGlobalAliasValueKind};
-    if !matches!(
-        callee.kind(),
-        LLVMFunctionValueKind | LLVMGlobalAliasValueKind
-    ) {
-        return None;
-    }
-    let target = callee.aliased().filter(|target| target.is_function())?;
-    (is_final(callee) && is_final(target)).then_some(target)
-}
-
-/// Whether the definition here is the one that a call reaches: nobody can put another in its place,
-/// or any other would be the same.
-fn is_final(function: Value) -> bool {
-    use llvm_sys::LLVMLinkage::*;
-    match function.linkage() {
-        LLVMInternalLinkage | LLVMPrivateLinkage => true,
-        LLVMLinkOnceODRLinkage | LLVMWeakODRLinkage | LLVMAvailableExternallyLinkage => true,
-        _ => !function.is_interposable() && function.is_dso_local(),
     }
 }
 

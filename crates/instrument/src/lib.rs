@@ -9,16 +9,19 @@
 //! **Architecture invariant:** this is the only crate that links LLVM. Nothing of the program's
 //! behaviour depends on it while the gate is closed.
 
+mod accessors;
 mod action;
 mod asm;
 mod copies;
 mod hook;
 mod library;
+mod linkage;
 #[expect(unsafe_code, reason = "every call of LLVM is one")]
 mod llvm;
 mod lower;
 mod mode;
 mod object;
+mod quiet;
 
 use llvm::Value;
 use llvm_sys::prelude::LLVMModuleRef;
@@ -103,6 +106,8 @@ fn instrument(module: llvm::Module, optimization: u32) -> Result<bool, String> {
         return Ok(false);
     }
     module.set_mark(MARK);
+    working_on("helpers of the compiler's headers");
+    module.inline_helpers();
     let modes = Modes::new(module);
     for function in module.functions() {
         if !function.is_declaration() && may_promote(function) {
@@ -110,6 +115,8 @@ fn instrument(module: llvm::Module, optimization: u32) -> Result<bool, String> {
             module.promote(function);
         }
     }
+    working_on("accessors");
+    accessors::fold(module);
     working_on("the program model");
     let producer = format!("{} -O{}", module.producer(), level_name(optimization));
     let lowered = lower::lower(module, &modes, producer);
@@ -120,6 +127,9 @@ fn instrument(module: llvm::Module, optimization: u32) -> Result<bool, String> {
         working_on(&plan.function.name());
         if let Some(copies) = copies.get(&plan.function) {
             hook::insert(&object, plan, copies.hooked);
+            if plan.quiet {
+                copies::hand_over(&object, plan, copies);
+            }
         } else if plan.mode == Mode::InPlace {
             hook::insert(&object, plan, plan.function);
         }

@@ -23,6 +23,7 @@ pub struct Hooks {
     pub enter: Hook,
     pub store: Hook,
     pub range: Hook,
+    pub vector: Hook,
     pub load: Hook,
     pub flush: Hook,
     pub fence: Hook,
@@ -123,7 +124,7 @@ impl Object {
 
     fn gate_field(&self, ty: Type, offset: usize) -> Value {
         let at = self.build.constant_offset(self.gate, offset);
-        self.build.load(ty, at)
+        self.build.own(self.build.load(ty, at))
     }
 
     pub fn level(&self) -> Value {
@@ -167,7 +168,7 @@ impl Object {
         let index = *self.callees.get(&callee.name())?;
         let build = &self.build;
         let at = build.constant_offset(self.watch, index as usize);
-        Some(build.is_not_zero(build.load(build.i8, at)))
+        Some(build.is_not_zero(build.own(build.load(build.i8, at))))
     }
 
     pub fn call(&self, hook: Hook, arguments: &[Value]) -> Value {
@@ -196,6 +197,7 @@ fn declare_hooks(module: llvm::Module, build: &Builder) -> Hooks {
         enter: hook(hooks::ENTER, pointer, &[i32], false),
         store: hook(hooks::STORE, void, &[pointer, i32, pointer, i64, i32], true),
         range: hook(hooks::RANGE, void, &[pointer, i32, pointer, i64, i32], true),
+        vector: hook(hooks::VECTOR, void, &[pointer, i32, pointer, pointer, i32], true),
         load: hook(hooks::LOAD, void, &[pointer, i32, pointer, i64], true),
         flush: hook(hooks::FLUSH, void, &[pointer, i32, pointer, i32], true),
         fence: hook(hooks::FENCE, void, &[pointer, i32, i32], false),

@@ -3,7 +3,8 @@
 
 #include "llvm-c/Core.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/Analysis/InlineCost.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/AttributeMask.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfo.h"
@@ -12,6 +13,7 @@
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/GetElementPtrTypeIterator.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/MDBuilder.h"
@@ -152,6 +154,49 @@ void cp_promote(LLVMValueRef value, void *analyses) {
   auto &manager = *static_cast<FunctionAnalysisManager *>(analyses);
   SROAPass(SROAOptions::PreserveCFG).run(function, manager);
   manager.clear(function, function.getName());
+}
+
+// Inlines the helpers of the compiler's own headers (always_inline, no debug information) wherever
+// they are called, so that what they do belongs to the line that calls them.
+void cp_inline_helpers(LLVMModuleRef handle) {
+  auto &module = *unwrap(handle);
+  if (module.debug_compile_units().empty())
+    return;
+  SmallVector<Function *> helpers;
+  for (auto &function : module)
+    if (!function.isDeclaration() && !function.getSubprogram() && function.hasLocalLinkage() &&
+        function.hasFnAttribute(Attribute::AlwaysInline) && isInlineViable(function).isSuccess())
+      helpers.push_back(&function);
+  for (auto *helper : helpers) {
+    SmallVector<CallBase *> calls;
+    for (auto *user : helper->users())
+      if (auto *call = dyn_cast<CallBase>(user))
+        if (call->getCalledFunction() == helper && call->getFunction() != helper)
+          calls.push_back(call);
+    for (auto *call : calls) {
+      InlineFunctionInfo info;
+      InlineFunction(*call, info, /*MergeAttributes=*/true);
+    }
+    if (helper->use_empty())
+      helper->eraseFromParent();
+  }
+}
+
+// Inlines one call. False, and nothing changed, if LLVM would rather not.
+bool cp_inline_call(LLVMValueRef value, void *analyses) {
+  auto &call = *cast<CallBase>(unwrap(value));
+  auto &caller = *call.getFunction();
+  auto &callee = *call.getCalledFunction();
+  auto &manager = *static_cast<FunctionAnalysisManager *>(analyses);
+  auto &target = manager.getResult<TargetIRAnalysis>(caller);
+  // A call without a location cannot take a body with one.
+  bool located = !callee.getSubprogram() || !caller.getSubprogram() || call.getDebugLoc();
+  if (&caller == &callee || call.isMustTailCall() || call.isNoInline() || !located ||
+      caller.hasOptNone() || !AttributeFuncs::areInlineCompatible(caller, callee) ||
+      !target.areInlineCompatible(&caller, &callee) || !isInlineViable(callee).isSuccess())
+    return false;
+  InlineFunctionInfo info;
+  return InlineFunction(call, info, /*MergeAttributes=*/true).isSuccess();
 }
 
 // Analyses of a function are dropped: its body is about to change.
@@ -358,6 +403,8 @@ void cp_forward(LLVMValueRef from_value, LLVMValueRef to_value, LLVMBasicBlockRe
     call->setTailCallKind(CallInst::TCK_MustTail);
   if (!may_inline)
     call->addFnAttr(Attribute::NoInline);
+  if (auto *scope = from.getSubprogram())
+    call->setDebugLoc(DILocation::get(from.getContext(), scope->getLine(), 0, scope));
   if (from.getReturnType()->isVoidTy())
     ReturnInst::Create(from.getContext(), block);
   else
@@ -409,6 +456,37 @@ void cp_move_before(LLVMValueRef value, LLVMValueRef before) {
 void cp_no_sanitize(LLVMValueRef value) {
   if (auto *inside = dyn_cast<Instruction>(unwrap(value)))
     inside->setNoSanitizeMetadata();
+}
+
+// A TBAA tag for memory that no access of the program can reach: beside C's and C++'s `char`, under
+// the same root. Null if the module says nothing about types of accesses.
+LLVMMetadataRef cp_own_access_tag(LLVMModuleRef handle_, const char *name) {
+  auto &module = *unwrap(handle_);
+  MDNode *type = nullptr;
+  for (auto &function : module)
+    for (auto &inside : instructions(function))
+      if (auto *tag = inside.getMetadata(LLVMContext::MD_tbaa)) {
+        // A tag names its base type first; a scalar type names its parent second.
+        type = tag->getNumOperands() >= 3 ? dyn_cast<MDNode>(tag->getOperand(1)) : nullptr;
+        if (type)
+          break;
+      }
+  if (!type)
+    return nullptr;
+  while (type->getNumOperands() >= 2) {
+    auto *parent = dyn_cast<MDNode>(type->getOperand(1));
+    if (!parent)
+      break;
+    type = parent;
+  }
+  MDBuilder builder(module.getContext());
+  auto *own = builder.createTBAAScalarTypeNode(name, type);
+  return wrap(builder.createTBAAStructTagNode(own, own, 0));
+}
+
+void cp_set_access_tag(LLVMValueRef value, LLVMMetadataRef tag) {
+  if (auto *inside = dyn_cast<Instruction>(unwrap(value)))
+    inside->setMetadata(LLVMContext::MD_tbaa, cast<MDNode>(unwrap(tag)));
 }
 
 void cp_no_sanitize_global(LLVMValueRef value) {

@@ -264,6 +264,14 @@ void __crashpoint_range(struct thread *thread, uint32_t site, void *address, uin
         thread->pending++;
 }
 
+void __crashpoint_vector(struct thread *thread, uint32_t site, void *address, const void *value,
+                         uint32_t size_and_kind) {
+    uint32_t size = size_and_kind & 0xff;
+    if (memcmp(address, value, size))
+        die("a wide store that is not what memory holds");
+    __crashpoint_range(thread, site, address, size, size_and_kind >> 8);
+}
+
 void __crashpoint_load(struct thread *thread, uint32_t site, void *address, uint64_t size) {
     event(thread, "load", site);
     say(" %#lx %lu\n", offset(address), size);

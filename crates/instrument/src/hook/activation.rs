@@ -88,7 +88,7 @@ impl Activation {
         let enter = || object.call(object.hooks.enter, &[object.site(site)]);
         let frame_of = |thread: Value| {
             let at = build.offset(thread, offsets::THREAD_FRAME as i64);
-            build.load(build.pointer, at)
+            build.own(build.load(build.pointer, at))
         };
         let entry = if let Some(slot) = late_slot {
             build.store(build.null(build.pointer), slot);
@@ -229,8 +229,8 @@ impl Body<'_> {
             let entered = build.is_not_zero(build.address(thread));
             build.if_then(entered, anchor, RARELY);
             let at = build.offset(thread, offsets::THREAD_FRAME as i64);
-            let frame = build.load(build.pointer, at);
-            build.store(build.offset(frame, -size), at);
+            let frame = build.own(build.load(build.pointer, at));
+            build.own(build.store(build.offset(frame, -size), at));
             return;
         }
         self.if_active(anchor);
@@ -244,7 +244,7 @@ impl Body<'_> {
         let build = self.build();
         let thread = self.activation.entered(build);
         let at = build.offset(thread, offsets::THREAD_FRAME as i64);
-        build.store(frame, at);
+        build.own(build.store(frame, at));
     }
 
     /// Control came here past calls that did not return.

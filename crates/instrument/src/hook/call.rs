@@ -26,12 +26,12 @@ impl Body<'_> {
         let site = self.object.site(self.site(index));
         if !tail {
             let at = build.offset(self.activation.frame(build), offsets::FRAME_SITE as i64);
-            build.store(site, at);
+            build.own(build.store(site, at));
         }
         if self.leaves_instrumented_code(call) {
             let thread = self.activation.entered(build);
             let at = build.offset(thread, offsets::THREAD_EXTERNAL_SITE as i64);
-            build.store(site, at);
+            build.own(build.store(site, at));
         }
         if let Some(sync) = call.sync
             && let Some(kind) = sync.before

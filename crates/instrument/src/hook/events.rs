@@ -1,6 +1,7 @@
 //! Reading a body: which hooks stand where.
 
 use super::flow::{self, Arrivals, Group};
+use super::room;
 use crate::action::{Action, intrinsic_name, is_memory_intrinsic};
 use crate::llvm::{self, Block, Value};
 use crate::lower::FunctionPlan;
@@ -30,10 +31,7 @@ pub struct At {
 /// The first instruction behind the fixed allocations of the entry block, which are moved to the
 /// front: what stands behind a split would be allocated at run time.
 pub fn start(entry: &[Value]) -> Value {
-    let fixed = |instruction: &Value| {
-        instruction.is_opcode(LLVMOpcode::LLVMAlloca)
-            && instruction.operand(0).is_constant_integer()
-    };
+    let fixed = |instruction: &Value| instruction.is_fixed_allocation();
     let first = *entry
         .iter()
         .find(|instruction| !fixed(instruction))
@@ -82,6 +80,7 @@ pub fn collect(
         reader.returned(index, all[index], end);
         reader.close(end, false);
     }
+    room::decide(&mut list, blocks);
     list
 }
 

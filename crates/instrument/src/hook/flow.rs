@@ -21,6 +21,8 @@ pub struct Group {
     pub words: Vec<Value>,
     pub values: Vec<Value>,
     pub end: End,
+    /// The limit must be checked before it is written; see [`super::room`].
+    pub checked: bool,
 }
 
 /// How a segment ends.
@@ -57,6 +59,19 @@ impl Group {
             && self.words.is_empty()
             && self.values.is_empty()
             && matches!(self.end, End::Silent)
+            && !self.checked
+    }
+
+    /// Most bytes that it writes.
+    pub fn most_bytes(&self) -> usize {
+        const MOST_VALUE_BYTES: usize = 65;
+        let roots = self.roots.len() + usize::from(self.head_root.is_some());
+        let values = self.values.len() + usize::from(self.head_value.is_some());
+        // AFTER_CALL and the end.
+        1 + flow::SWITCH_BYTES
+            + roots * flow::ADDRESS_BYTES
+            + self.words.len() * flow::WORD_BYTES
+            + values * MOST_VALUE_BYTES
     }
 }
 
@@ -147,7 +162,10 @@ impl Body<'_> {
     pub fn group(&mut self, anchor: Value, group: &Group) {
         let build = self.build();
         let end = build.if_then(self.activation.flow(self.build()), anchor, RARELY);
-        let mut cursor = self.check_limit(end);
+        let mut cursor = match group.checked {
+            true => self.check_limit(end),
+            false => self.unchecked_cursor(),
+        };
         if group.after_call {
             self.put_byte(&mut cursor, flow::AFTER_CALL);
         }
@@ -200,19 +218,31 @@ impl Body<'_> {
         self.advance(&cursor);
     }
 
+    /// A cursor where room is known to be left.
+    fn unchecked_cursor(&self) -> Cursor {
+        let build = self.build();
+        let thread = self.activation.entered(build);
+        let at = build.offset(thread, offsets::THREAD_FLOW_CURSOR as i64);
+        Cursor {
+            base: build.own(build.load(build.pointer, at)),
+            offset: 0,
+            unchecked: 0,
+        }
+    }
+
     /// A cursor with room for [`flow::ROOM_BYTES`]; the builder stands before `end`.
     fn check_limit(&self, end: Value) -> Cursor {
         let build = self.build();
         let thread = self.activation.entered(build);
         let at = build.offset(thread, offsets::THREAD_FLOW_CURSOR as i64);
         let limit = build.offset(thread, offsets::THREAD_FLOW_LIMIT as i64);
-        let here = build.load(build.pointer, at);
-        let limit = build.load(build.pointer, limit);
+        let here = build.own(build.load(build.pointer, at));
+        let limit = build.own(build.load(build.pointer, limit));
         let full = build.compare(LLVMIntPredicate::LLVMIntUGT, here, limit);
         let head = end.block();
         let back = build.if_then(full, end, RARELY);
         self.object.call(self.object.hooks.flow_full, &[thread]);
-        let renewed = build.load(build.pointer, at);
+        let renewed = build.own(build.load(build.pointer, at));
         build.before(end);
         let base = build.phi(build.pointer, &[(here, head), (renewed, back.block())]);
         Cursor {
@@ -234,13 +264,13 @@ impl Body<'_> {
         let build = self.build();
         let thread = self.activation.entered(build);
         let at = build.offset(thread, offsets::THREAD_FLOW_CURSOR as i64);
-        build.store(build.offset(cursor.base, cursor.offset as i64), at);
+        build.own(build.store(build.offset(cursor.base, cursor.offset as i64), at));
     }
 
     /// Writes a value, of which `bytes` count.
     fn put(&self, cursor: &mut Cursor, value: Value, bytes: usize) {
         let build = self.build();
-        build.store_unaligned(value, build.offset(cursor.base, cursor.offset as i64));
+        build.store_to_stream(value, build.offset(cursor.base, cursor.offset as i64));
         cursor.offset += bytes;
         cursor.unchecked += bytes;
     }
@@ -303,7 +333,7 @@ impl Body<'_> {
         if ty.store_bytes(self.object.module) != padded as u64 {
             let zero = build.null(build.integer(8 << class));
             let at = build.offset(cursor.base, cursor.offset as i64);
-            build.store_unaligned(zero, at);
+            build.store_to_stream(zero, at);
         }
         self.put(cursor, value, padded);
     }

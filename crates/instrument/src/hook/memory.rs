@@ -2,11 +2,24 @@
 
 use super::{Body, RARELY};
 use crate::action::may_be_persistent;
-use crate::llvm::Value;
+use crate::llvm::{Builder, Value};
 use crashpoint_abi::CACHE_LINE_BYTES;
 use crashpoint_abi::layout::offsets;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
 use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
+
+/// Sizes of stores whose value the hook is handed.
+pub fn is_vector(bytes: u64) -> bool {
+    matches!(bytes, 16 | 32 | 64)
+}
+
+/// Room for the value of a wide store, on the stack.
+pub fn vector_room(build: &Builder) -> Value {
+    const MOST_BYTES: u32 = 64;
+    let room = build.alloca(build.array(build.i8, MOST_BYTES.into()));
+    room.set_alignment(MOST_BYTES);
+    room
+}
 
 impl Body<'_> {
     /// A store of any type has been made.
@@ -35,15 +48,22 @@ impl Body<'_> {
         let scalar = matches!(bytes, 1 | 2 | 4 | 8).then(|| build.widen(value)).flatten();
         let thread = self.thread(end);
         let site = self.object.site(self.site(index));
-        match scalar {
-            Some(word) => {
-                let size_and_kind = build.number(bytes as u32 | (kind as u32) << 8);
+        let size_and_kind = build.number(bytes as u32 | (kind as u32) << 8);
+        match (scalar, self.vector_room) {
+            (Some(word), _) => {
                 self.object.call(
                     self.object.hooks.store,
                     &[thread, site, pointer, word, size_and_kind],
                 );
             }
-            None => self.report_range(thread, site, pointer, build.word(bytes), kind),
+            (None, Some(room)) if is_vector(bytes) => {
+                build.store(value, room);
+                self.object.call(
+                    self.object.hooks.vector,
+                    &[thread, site, pointer, room, size_and_kind],
+                );
+            }
+            (None, _) => self.report_range(thread, site, pointer, build.word(bytes), kind),
         }
     }
 
@@ -162,7 +182,7 @@ impl Body<'_> {
         let end = self.if_active(anchor);
         let thread = self.activation.entered(build);
         let at = build.offset(thread, offsets::THREAD_PENDING as i64);
-        let waiting = build.is_not_zero(build.load(build.i32, at));
+        let waiting = build.is_not_zero(build.own(build.load(build.i32, at)));
         build.if_then(waiting, end, RARELY);
         let site = self.object.site(self.site(index));
         let kind = build.number(FenceKind::Locked as u32);

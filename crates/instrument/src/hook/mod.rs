@@ -15,6 +15,7 @@ mod call;
 mod events;
 mod flow;
 mod memory;
+mod room;
 
 use crate::action::Action;
 use crate::llvm::{Builder, Value};
@@ -24,6 +25,7 @@ use crate::object::Object;
 use activation::Activation;
 use crashpoint_ir::SiteId;
 use events::Event;
+use llvm_sys::LLVMOpcode;
 
 /// Weights of a branch to a hook.
 pub const RARELY: (u32, u32) = (1, 2000);
@@ -37,6 +39,8 @@ pub struct Body<'a> {
     activation: Activation,
     /// Room for the arguments of a watched call.
     arguments: Option<Value>,
+    /// Room for the value of a wide store.
+    vector_room: Option<Value>,
 }
 
 /// Inserts the hooks of `plan` into `function`, which has the body that was planned for.
@@ -59,7 +63,12 @@ pub fn insert(object: &Object, plan: &FunctionPlan, function: Value) {
         .instructions
         .iter()
         .any(|plan| matches!(&plan.action, Action::Call(call) if call.callee.is_some()));
+    let stores_vectors = instructions.iter().any(|instruction| {
+        instruction.is_opcode(LLVMOpcode::LLVMStore)
+            && memory::is_vector(instruction.operand(0).ty().store_bytes(object.module))
+    });
     object.build.before(start);
+    let vector_room = stores_vectors.then(|| memory::vector_room(&object.build));
     let arguments = needs_arguments.then(|| call::argument_room(&object.build));
     let activation = Activation::begin(object, plan, &instructions, start);
     let mut body = Body {
@@ -68,6 +77,7 @@ pub fn insert(object: &Object, plan: &FunctionPlan, function: Value) {
         instructions,
         activation,
         arguments,
+        vector_room,
     };
     for at in events.into_iter().rev() {
         for event in at.events {

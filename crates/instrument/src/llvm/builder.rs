@@ -1,6 +1,6 @@
 //! Building instructions and constants.
 
-use super::{Block, Meta, Module, Type, Value, ffi, shim};
+use super::{Block, Meta, Module, Type, Value, c_string, ffi, shim};
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMBuilderRef;
 use llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
@@ -17,6 +17,8 @@ pub struct Builder {
     pub pointer: Type,
     pub void: Type,
     invariant_load: u32,
+    own_access: Option<Meta>,
+    stream_access: Option<Meta>,
 }
 
 impl Drop for Builder {
@@ -39,6 +41,8 @@ impl Builder {
             i64: Type(ffi!(LLVMInt64TypeInContext(context))),
             pointer: Type(ffi!(LLVMPointerTypeInContext(context, 0))),
             void: Type(ffi!(LLVMVoidTypeInContext(context))),
+            own_access: own_tag(module, "crashpoint state"),
+            stream_access: own_tag(module, "crashpoint stream"),
             invariant_load: ffi!(LLVMGetMDKindIDInContext(
                 context,
                 name.as_ptr().cast(),
@@ -167,9 +171,17 @@ impl Builder {
         )))
     }
 
+    /// Marks a load or store of memory that no access of the program can reach.
+    pub fn own(&self, access: Value) -> Value {
+        if let Some(tag) = self.own_access {
+            ffi!(shim::cp_set_access_tag(access.0, tag.raw()));
+        }
+        access
+    }
+
     /// A load of what never changes once it may be read.
     pub fn load_invariant(&self, ty: Type, pointer: Value) -> Value {
-        let load = self.load(ty, pointer);
+        let load = self.own(self.load(ty, pointer));
         let context = self.module.context();
         let node = ffi!(LLVMMDNodeInContext2(context, std::ptr::null_mut(), 0));
         ffi!(LLVMSetMetadata(
@@ -184,10 +196,13 @@ impl Builder {
         self.ours(ffi!(LLVMBuildStore(self.raw, value.0, pointer.0)))
     }
 
-    /// A store to any address.
-    pub fn store_unaligned(&self, value: Value, pointer: Value) {
+    /// A store into a stream of ours, at any address.
+    pub fn store_to_stream(&self, value: Value, pointer: Value) {
         let store = self.store(value, pointer);
         ffi!(LLVMSetAlignment(store.0, 1));
+        if let Some(tag) = self.stream_access {
+            ffi!(shim::cp_set_access_tag(store.0, tag.raw()));
+        }
     }
 
     /// The address `bytes` after `pointer`.
@@ -415,4 +430,10 @@ impl Builder {
             .named_function(name)
             .unwrap_or_else(|| self.module.add_function(name, ty))
     }
+}
+
+/// A mark for accesses to memory of ours, of one kind.
+fn own_tag(module: Module, name: &str) -> Option<Meta> {
+    let name = c_string(name);
+    Meta::some(ffi!(shim::cp_own_access_tag(module.raw(), name.as_ptr())))
 }

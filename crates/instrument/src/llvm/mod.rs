@@ -175,6 +175,16 @@ impl Module {
         ffi!(shim::cp_append_destructor(self.raw, function.0, priority));
     }
 
+    /// Inlines the helpers of the compiler's own headers.
+    pub fn inline_helpers(self) {
+        ffi!(shim::cp_inline_helpers(self.raw));
+    }
+
+    /// Inlines a direct call of a function that is defined here. False: it stays a call.
+    pub fn inline(self, call: Value) -> bool {
+        ffi!(shim::cp_inline_call(call.0, self.analyses))
+    }
+
     /// Scalar replacement on one function.
     pub fn promote(self, function: Value) {
         ffi!(shim::cp_promote(function.0, self.analyses));

@@ -18,6 +18,8 @@ unsafe extern "C" {
     pub fn cp_fatal(message: *const c_char) -> !;
     pub fn cp_warn(context: LLVMContextRef, message: *const c_char);
 
+    pub fn cp_inline_helpers(module: LLVMModuleRef);
+    pub fn cp_inline_call(call: LLVMValueRef, analyses: *mut c_void) -> bool;
     pub fn cp_promote(function: LLVMValueRef, analyses: *mut c_void);
     pub fn cp_forget(function: LLVMValueRef, analyses: *mut c_void);
     pub fn cp_interposable(global: LLVMValueRef) -> bool;
@@ -58,6 +60,8 @@ unsafe extern "C" {
     pub fn cp_predecessor_count(block: LLVMBasicBlockRef) -> u32;
     pub fn cp_move_before(instruction: LLVMValueRef, before: LLVMValueRef);
     pub fn cp_no_sanitize(instruction: LLVMValueRef);
+    pub fn cp_own_access_tag(module: LLVMModuleRef, name: *const c_char) -> LLVMMetadataRef;
+    pub fn cp_set_access_tag(instruction: LLVMValueRef, tag: LLVMMetadataRef);
     pub fn cp_no_sanitize_global(global: LLVMValueRef);
     pub fn cp_global_comdat(global: LLVMValueRef);
     pub fn cp_append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: i32);

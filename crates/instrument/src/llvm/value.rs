@@ -270,6 +270,16 @@ impl Value {
         )))
     }
 
+    /// A new entry block.
+    pub fn prepend_block(self, module: Module) -> Block {
+        let first = ffi!(LLVMGetFirstBasicBlock(self.0));
+        Block(ffi!(LLVMInsertBasicBlockInContext(
+            module.context(),
+            first,
+            c"".as_ptr()
+        )))
+    }
+
     pub fn has_attribute(self, name: &str) -> bool {
         let kind = attribute_kind(name);
         !ffi!(LLVMGetEnumAttributeAtIndex(self.0, FUNCTION_INDEX, kind)).is_null()
@@ -432,6 +442,11 @@ impl Value {
 
     pub fn allocated_type(self) -> Type {
         Type(ffi!(LLVMGetAllocatedType(self.0)))
+    }
+
+    /// An allocation of a constant size; in the entry block it is part of the frame.
+    pub fn is_fixed_allocation(self) -> bool {
+        self.is_opcode(LLVMOpcode::LLVMAlloca) && self.operand(0).is_constant_integer()
     }
 
     pub fn gep_source(self) -> Type {
@@ -602,6 +617,14 @@ impl Block {
 
     pub fn terminator(self) -> Value {
         Value(ffi!(LLVMGetBasicBlockTerminator(self.0)))
+    }
+
+    pub fn first_behind_phis(self) -> Value {
+        let mut first = Value(ffi!(LLVMGetFirstInstruction(self.0)));
+        while first.is_opcode(LLVMOpcode::LLVMPHI) {
+            first = first.next().expect("a terminator follows");
+        }
+        first
     }
 
     pub fn predecessor_count(self) -> u32 {

@@ -13,6 +13,7 @@ mod types;
 use crate::action::{self, Action};
 use crate::llvm::{self, Block, Value};
 use crate::mode::{Mode, Modes};
+use crate::quiet;
 use crashpoint_ir::{
     BlockId, Function, FunctionId, Global, GlobalId, Hooks, Inst, InstId, Module, Operand,
     Parameter, Site, SiteId, TypeId, ValueId,
@@ -28,6 +29,8 @@ pub struct FunctionPlan {
     pub mode: Mode,
     /// Of hooked functions.
     pub site: Option<SiteId>,
+    /// It has nothing to report at level pm; see [`crate::quiet`].
+    pub quiet: bool,
     pub parameter_roots: Vec<bool>,
     /// In the order of the blocks; empty for functions that are not hooked.
     pub instructions: Vec<InstructionPlan>,
@@ -91,6 +94,10 @@ pub fn lower(module: llvm::Module, modes: &Modes, producer: String) -> Lowered {
         let (one, plan) = lowering.function(function, modes.of(function));
         lowered.push(one);
         plans.push(plan);
+    }
+    let quiet = quiet::find(&plans);
+    for plan in &mut plans {
+        plan.quiet = quiet.contains(&plan.function);
     }
     lowered.extend(ifuncs.iter().map(|&ifunc| lowering.ifunc(ifunc)));
     let lowered_globals = globals.iter().map(|&global| lowering.global(global)).collect();
@@ -179,6 +186,7 @@ impl Lowering {
             function,
             mode,
             site,
+            quiet: false,
             parameter_roots: vec![false; parameters.len()],
             instructions: Vec::new(),
         };
