@@ -33,6 +33,8 @@ pub enum LintError {
     Open(#[from] OpenError),
     #[error(transparent)]
     Script(#[from] LoadError),
+    #[error("{} holds no events, so that there is nothing to judge{problems}", path.display())]
+    Nothing { path: PathBuf, problems: String },
     #[error("there is no rule `{name}`; {hint}")]
     UnknownRule { name: String, hint: String },
     #[error("cannot write {}: {source}", path.display())]
@@ -65,6 +67,7 @@ pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, L
             (recording, checks, false)
         }
     };
+    something_recorded(&recording)?;
     let Linted { report, printed } = lint(&recording, &checks)?;
     write_files(&recording, &report)?;
     print(&report, arguments.format, current_folder(), output)?;
@@ -75,6 +78,18 @@ pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, L
         (false, _) => Exit::Findings.into(),
         (true, true) => Exit::Workload.into(),
         (true, false) => Exit::Clean.into(),
+    })
+}
+
+/// Silence about an empty recording would look like a verdict.
+fn something_recorded(recording: &Recording) -> Result<(), LintError> {
+    if recording.statistics().events() > 0 {
+        return Ok(());
+    }
+    let problems = recording.problems().iter();
+    Err(LintError::Nothing {
+        path: recording.path().to_owned(),
+        problems: problems.map(|problem| format!("\n{problem}")).collect(),
     })
 }
 

@@ -37,7 +37,7 @@ fn a_recording_is_summed_up() {
         .ended(0)
         .says("the program ended well")
         .says("recorded out: ")
-        .says("(4 stores, 3 flushes, 2 fences) of 1 thread in 1 process")
+        .says("(3 stores, 3 flushes, 2 fences) of 1 thread in 1 process")
         .says(&format!(
             "persistent memory: {} (4.0 KiB)",
             stage.pool().display()
