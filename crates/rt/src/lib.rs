@@ -59,6 +59,7 @@ mod run;
 mod shadow;
 mod signals;
 mod state;
+mod stores;
 mod stream;
 mod sys;
 mod text;

@@ -208,6 +208,7 @@ pub fn adopt(number: u32) -> *mut State {
     }
     let state = create(number);
     tls::set(state);
+    crate::threads::note(number);
     crate::threads::watch_end(state);
     state
 }

@@ -13,7 +13,7 @@ use crate::sys::PAGE_BYTES;
 use crate::tls;
 use crate::weak;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crashpoint_abi::record::SyncKind;
 use libc::{c_int, pthread_attr_t, pthread_t};
 
@@ -137,6 +137,42 @@ pub unsafe extern "C" fn thrd_create(
         libc::ENOMEM => NO_MEMORY,
         _ => ERROR,
     }
+}
+
+/// Who is who: the names that threads have with libc, and our numbers. The last ones are kept.
+struct Name {
+    handle: AtomicU64,
+    number: AtomicU32,
+}
+
+const NAMES: usize = 1 << 12;
+
+static NAMED: [Name; NAMES] = [const {
+    Name {
+        handle: AtomicU64::new(0),
+        number: AtomicU32::new(0),
+    }
+}; NAMES];
+static NAMED_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes the number of the running thread.
+pub fn note(number: u32) {
+    let at = NAMED_COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = &NAMED[at % NAMES];
+    name.number.store(number, Ordering::Relaxed);
+    // SAFETY: no conditions.
+    name.handle
+        .store(unsafe { libc::pthread_self() }, Ordering::Release);
+}
+
+/// The number of a thread, by its name with libc; the latest if the name was given anew.
+pub fn number_of(handle: u64) -> Option<u32> {
+    let count = NAMED_COUNT.load(Ordering::Acquire);
+    (count.saturating_sub(NAMES)..count)
+        .rev()
+        .map(|at| &NAMED[at % NAMES])
+        .find(|name| name.handle.load(Ordering::Acquire) == handle)
+        .map(|name| name.number.load(Ordering::Relaxed))
 }
 
 /// The key whose destructor tells of the end of a thread, plus one; 0: there is none.

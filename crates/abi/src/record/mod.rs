@@ -95,7 +95,10 @@ pub enum SyncKind {
     Release = 1,
     /// The object is the number of the new thread in this process.
     Create = 2,
+    /// The object is the number of the thread itself.
     Start = 3,
+    /// The object is the number of the thread that was waited for, or what libc calls it if the
+    /// runtime does not know it.
     Join = 4,
     Wait = 5,
     Signal = 6,

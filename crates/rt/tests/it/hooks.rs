@@ -187,5 +187,20 @@ fn long_ranges_are_kept_whole_over_several_records() {
     }
     let expected: Vec<u8> = (0..500_000u32).map(|at| (at % 251) as u8).collect();
     assert!(content == expected);
-    assert_eq!(run.stores(StoreKind::Foreign), []);
+}
+
+#[test]
+fn vectors_are_recorded_by_value() {
+    let bench = Bench::new();
+    let recording = bench.record("ranges.c", &["pool"]);
+    let run = recording.run();
+    let bytes = |length: u8| (0..length).collect::<Vec<u8>>();
+    let expected = [16, 32, 64].map(|size| (size, 600_000 + u64::from(size), bytes(size as u8)));
+    assert_eq!(run.stores(StoreKind::NonTemporal), expected);
+    let cut = (7, (1 << 20) - 4096 - 8, bytes(8));
+    assert_eq!(run.stores(StoreKind::Plain), [cut]);
+    // The only thing that nobody reported.
+    let foreign: Vec<_> = run.stores(StoreKind::Foreign);
+    assert_eq!(foreign.len(), 1);
+    assert_eq!(foreign[0].1, (1 << 20) - 15);
 }

@@ -12,6 +12,7 @@ fn threads_record_side_by_side_in_one_order() {
     assert_eq!(run.streams.len(), 7);
     let created = run.syncs(SyncKind::Create);
     assert_eq!(created, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(run.syncs(SyncKind::Join), [1, 2, 3, 4]);
     for kind in [SyncKind::Start, SyncKind::ThreadExit] {
         let numbers: BTreeSet<u64> = run.syncs(kind).into_iter().collect();
         assert_eq!(numbers, (1..=6).collect(), "{kind:?}");

@@ -51,6 +51,7 @@ WEAK void __crashpoint_unregister(struct module *);
 WEAK struct thread *__crashpoint_enter(uint32_t);
 WEAK void __crashpoint_store(struct thread *, uint32_t, void *, uint64_t, uint32_t);
 WEAK void __crashpoint_range(struct thread *, uint32_t, void *, uint64_t, uint32_t);
+WEAK void __crashpoint_vector(struct thread *, uint32_t, void *, const void *, uint32_t);
 WEAK void __crashpoint_load(struct thread *, uint32_t, const void *, uint64_t);
 WEAK void __crashpoint_flush(struct thread *, uint32_t, const void *, uint32_t);
 WEAK void __crashpoint_fence(struct thread *, uint32_t, uint32_t);

@@ -67,6 +67,9 @@ int main(int argc, char **argv) {
         if (pthread_join(threads[i], &result) || result != (void *)i) {
             return 2;
         }
+        if (t) {
+            __crashpoint_sync(t, SITE(3), (void *)threads[i], 4);
+        }
     }
     thrd_t thread;
     int result;
