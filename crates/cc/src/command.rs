@@ -39,10 +39,10 @@ pub fn arguments(
             line.link([runtime.parent().unwrap_or(Path::new("/"))]);
         }
         (Runtime::Static, Some(runtime)) => {
-            // Weak references do not pull a member out of an archive.
-            line.link(["--push-state", "--whole-archive"]);
+            // Weak references do not pull a member out of an archive. This name does, and with it
+            // all of the runtime, which is one member: its part of the build has one unit.
+            line.link(["-u", crashpoint_abi::hooks::REGISTER]);
             line.add(runtime);
-            line.link(["--pop-state"]);
             // What the runtime needs where these are not part of libc yet.
             for library in ["-lpthread", "-ldl", "-lm"] {
                 line.add(library);
@@ -127,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn the_static_runtime_is_linked_whole() {
+    fn the_static_runtime_is_asked_for_by_name() {
         assert_eq!(
             line(true, Runtime::Static, "-static a.c"),
             "--start-no-unused-arguments -fpass-plugin=/l,ib/p.so \
-             -Xlinker --push-state -Xlinker --whole-archive /l,ib/libcrashpoint_rt.a \
-             -Xlinker --pop-state -lpthread -ldl -lm \
+             -Xlinker -u -Xlinker __crashpoint_register /l,ib/libcrashpoint_rt.a \
+             -lpthread -ldl -lm \
              --end-no-unused-arguments -static a.c"
         );
     }

@@ -1,8 +1,6 @@
 //! `crashpoint show`, `doctor`, `demo`, and the manners of the command line itself.
 
-mod support;
-
-use support::{Stage, account};
+use crate::support::{Stage, account};
 
 fn recorded() -> Stage {
     let stage = Stage::new();

@@ -1,12 +1,10 @@
 //! `crashpoint lint`: findings in every form, settings, custom rules, damaged recordings.
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use support::{ACCOUNT, Stage, account, run};
+use crate::support::{ACCOUNT, Stage, account, run};
 
 fn recorded() -> Stage {
     let stage = Stage::new();

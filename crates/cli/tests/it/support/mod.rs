@@ -1,6 +1,4 @@
 //! What the tests of the command line share: programs, folders, and a way to run things.
-//!
-//! Needs everything to be built: `make test`, or `cargo build --workspace` in the same profile.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,12 +1,10 @@
 //! `crashpoint record`: how programs end, and what is left of them.
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use support::{ACCOUNT, Run, Stage, account, run, succeed, tool};
+use crate::support::{ACCOUNT, Run, Stage, account, run, succeed, tool};
 
 /// Records the account program with a second argument.
 fn record_ending(stage: &Stage, how: &str, options: &[&str]) -> Run {

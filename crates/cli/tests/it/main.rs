@@ -1,0 +1,9 @@
+//! The programs as a user meets them: every command, with good and bad input.
+//!
+//! Needs everything to be built: `make test`, or `cargo build --workspace` in the same profile.
+
+mod compiling;
+mod linting;
+mod recording;
+mod showing;
+mod support;
