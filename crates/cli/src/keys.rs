@@ -210,6 +210,38 @@ mod tests {
         }
     }
 
+    fn assert_documented(page: &str, path: &str, keys: Keys) {
+        for (name, shape) in keys {
+            let path = format!("{path}{name}");
+            match shape {
+                Table(inner) => assert_documented(page, &format!("{path}."), inner),
+                Value | List(_) => {
+                    let any_rule = rules::RULES.iter().fold(path.clone(), |path, rule| {
+                        path.replace(&format!("rules.{}.", rule.id), "rules.RULE.")
+                    });
+                    let known = [path, any_rule]
+                        .iter()
+                        .any(|key| page.contains(&format!("`{key}`")));
+                    assert!(known, "docs/configuration.md does not speak of {name}");
+                }
+            }
+            if let List(inner) = shape {
+                for (field, _) in *inner {
+                    assert!(
+                        page.contains(field),
+                        "docs/configuration.md: {name}: {field}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_is_documented() {
+        let page = include_str!("../../../docs/configuration.md");
+        assert_documented(page, "", KEYS);
+    }
+
     #[test]
     fn keys_in_lists_are_checked_too() {
         let text = "[transactions]\nlog = [{ name = 'a', adress = 0, length = 1 }]\n";

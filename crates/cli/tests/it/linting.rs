@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::support::{ACCOUNT, Stage, account, run};
+use crate::support::{ACCOUNT, Stage, account, run, succeed, tool};
 
 fn recorded() -> Stage {
     let stage = Stage::new();
@@ -371,4 +371,71 @@ fn shipped_scripts_compile() {
     }
     assert!(scripts >= 2);
     run(&mut command).ended(2);
+}
+
+const LIBRARY: &str = "\
+#include <emmintrin.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void copy_line(char *to, const char *from, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = from[i];
+    _mm_clflush(to);
+    _mm_clflush(to);
+}
+__attribute__((noinline)) void pmem_memcpy_persist(char *to, const char *from, size_t n) {
+    copy_line(to, from, n);
+    _mm_sfence();
+}
+int main(int argc, char **argv) {
+    int fd = open(argv[argc - 1], O_RDWR | O_CREAT, 0644);
+    if (fd < 0 || ftruncate(fd, 4096) != 0) return 1;
+    char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    pmem_memcpy_persist(p, argv[0], 2); // told here
+    return 0;
+}
+";
+
+#[test]
+fn what_a_persistence_library_does_is_told_at_its_caller() {
+    let stage = Stage::new();
+    let program = stage.build(LIBRARY, &[], "library");
+    stage.record(&program, &[]).ended(0);
+    stage
+        .run(&["lint", "out"])
+        .ended(2)
+        .prints("warning[extra-flush]")
+        .prints("--> library.c:19:5")
+        .prints("copy_line at library.c:9")
+        .prints("1 finding in ");
+}
+
+#[test]
+fn what_a_system_header_does_is_told_at_its_caller() {
+    let stage = Stage::new();
+    let source = "\
+#include <atomic>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int fd = open(argv[argc - 1], O_RDWR | O_CREAT, 0644);
+    if (fd < 0 || ftruncate(fd, 4096) != 0) return 1;
+    void *p = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    auto *word = static_cast<std::atomic<long> *>(p);
+    word->store(1, std::memory_order_release);
+    return 0;
+}
+";
+    let source = stage.write("atomic.cc", source);
+    let program = stage.path("atomic");
+    let mut build = Command::new(tool("crashpoint-c++"));
+    succeed(build.arg("-O1").arg(source).arg("-o").arg(&program));
+    stage.record(&program, &[]).ended(0);
+    stage
+        .run(&["lint", "out"])
+        .ended(2)
+        .prints("error[missing-flush]")
+        .prints("--> atomic.cc:10:11");
 }
