@@ -1,7 +1,7 @@
 //! A fence with nothing to wait for.
 
 use crate::config::{ExtraFence as Settings, Mfence};
-use crate::rule::{Draft, FenceSeen, Rule, Scene, Tally, by_path};
+use crate::rule::{Draft, FenceSeen, Interest, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity};
 use crashpoint_persist::Origin;
 use crashpoint_persist::x86::{Fenced, Mark};
@@ -85,6 +85,10 @@ impl ExtraFence {
 }
 
 impl Rule for ExtraFence {
+    fn interests(&self) -> &'static [Interest] {
+        &[Interest::Fences]
+    }
+
     fn fence(&mut self, seen: &FenceSeen) {
         let here = Mark {
             order: seen.who.order,

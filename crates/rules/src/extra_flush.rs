@@ -1,11 +1,10 @@
 //! A flush that has nothing to write back.
 
 use crate::config::ExtraFlush as Settings;
-use crate::rule::{Draft, FlushSeen, Path, Rule, Scene, StoreSeen, Tally, by_path};
+use crate::rule::{Draft, FlushSeen, Interest, Path, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity};
 use crashpoint_persist::x86::{Flushed, Mark};
 use crashpoint_persist::{LineId, Origin};
-use crashpoint_trace::StoreKind;
 use rustc_hash::FxHashMap;
 
 pub const INFO: RuleInfo = RuleInfo {
@@ -111,10 +110,12 @@ impl ExtraFlush {
 }
 
 impl Rule for ExtraFlush {
-    fn store(&mut self, seen: &StoreSeen<'_>) {
-        if seen.kind == StoreKind::Foreign
-            && let Some((origin, why)) = self.suspects.remove(&seen.piece.line)
-        {
+    fn interests(&self) -> &'static [Interest] {
+        &[Interest::ForeignStores, Interest::Flushes]
+    }
+
+    fn foreign_store(&mut self, line: LineId) {
+        if let Some((origin, why)) = self.suspects.remove(&line) {
             *self.counts[origin.index()].slot(why) -= 1;
         }
     }
@@ -138,9 +139,9 @@ impl Rule for ExtraFlush {
         count.example.get_or_insert(Example {
             line,
             why,
-            stored: seen.line.flushed_store,
-            flushed: seen.line.flush,
-            fenced: seen.line.fence,
+            stored: seen.line.flushed_store(),
+            flushed: seen.line.flush(),
+            fenced: seen.line.fence(),
             here: Mark {
                 order: seen.who.order,
                 origin,

@@ -27,12 +27,12 @@
 //! at least [`FENCES_AFTER`] fences of their thread followed are taken for left.
 
 use crate::Names;
-use crate::rule::StoreSeen;
 use crashpoint_persist::x86::{Flushed, Line, LineTracker, Mark, Writer};
-use crashpoint_persist::{LineId, LineTable, Origin, Origins};
+use crashpoint_persist::{LineId, Origin, Origins};
 use crashpoint_trace::{SiteId, StoreKind, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
+use thin_vec::ThinVec;
 
 /// How many fences must follow a store for it to count as left when its process was killed.
 pub const FENCES_AFTER: usize = 16;
@@ -42,7 +42,7 @@ const NARROW_BYTES: u32 = 8;
 
 /// What is known of a line beyond its state. All masks are of bytes.
 #[derive(Debug, Default)]
-struct Habits {
+pub(crate) struct Habits {
     /// Stored to more than once since the last flush.
     rewritten: u64,
     /// Stored to again after a store that was not flushed on purpose.
@@ -54,8 +54,13 @@ struct Habits {
     /// Flushed on purpose, by narrow and by wide stores.
     purposeful: [u64; 2],
     /// Stores that were flushed, but not on purpose.
-    late: Vec<(Origin, u64)>,
+    late: ThinVec<(Origin, u64)>,
 }
+
+const _: () = assert!(size_of::<Habits>() <= 64);
+
+/// The tracker, with the habits of each line.
+pub(crate) type Tracker = LineTracker<Habits>;
 
 /// How the stores of an origin fare.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,7 +90,6 @@ pub(crate) struct Left {
 /// The analysis, and after [`Leftovers::conclude`] its results.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
-    habits: LineTable<Habits>,
     fates: Vec<Fate>,
     fences: Vec<VecDeque<u64>>,
     /// Stores whose flush is missing.
@@ -107,11 +111,16 @@ impl Leftovers {
     }
 
     #[inline]
-    pub(crate) fn store(&mut self, seen: &StoreSeen<'_>) {
-        let mask = seen.piece.mask;
-        let habits = self.habits.entry(seen.piece.line);
+    pub(crate) fn store(
+        &mut self,
+        habits: &mut Habits,
+        line: &Line,
+        origin: Origin,
+        kind: StoreKind,
+        mask: u64,
+    ) {
         habits.repeated |= mask & habits.careless;
-        match seen.kind {
+        match kind {
             StoreKind::Foreign => {}
             StoreKind::NonTemporal => {
                 habits.purposeful[usize::from(wide(mask))] |= mask;
@@ -119,32 +128,30 @@ impl Leftovers {
                 habits.known |= mask;
             }
             StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => {
-                habits.rewritten |= mask & seen.line.dirty;
-                self.fate(seen.who.origin).wide |= wide(mask);
+                habits.rewritten |= mask & line.dirty;
+                self.fate(origin).wide |= wide(mask);
             }
             StoreKind::Locked | StoreKind::Assembly => {
-                habits.rewritten |= mask & seen.line.dirty;
-                self.fate(seen.who.origin).locked = true;
+                habits.rewritten |= mask & line.dirty;
+                self.fate(origin).locked = true;
             }
         }
     }
 
     #[inline]
-    pub(crate) fn flush(&mut self, id: LineId, line: &Line, found: Flushed) {
+    pub(crate) fn flush(&mut self, habits: &mut Habits, line: &Line, found: Flushed) {
         let (Flushed::Dirty(dirty), Some(last)) = (found, line.last_writer()) else {
             return;
         };
-        let alone = line.writers.len() == 1;
-        let epoch = last.epoch;
-        for writer in &line.writers {
-            self.flushed(id, *writer, writer.epoch == epoch, alone);
+        let alone = line.has_one_writer();
+        for writer in line.writers() {
+            self.flushed(habits, writer, writer.epoch == last.epoch, alone);
         }
-        let habits = self.habits.entry(id);
         habits.rewritten = 0;
         habits.known |= dirty;
     }
 
-    fn flushed(&mut self, id: LineId, writer: Writer, in_batch: bool, alone: bool) {
+    fn flushed(&mut self, habits: &mut Habits, writer: &Writer, in_batch: bool, alone: bool) {
         let fate = self.fate(writer.origin);
         let meant = in_batch && (alone || !fate.locked);
         if meant {
@@ -153,7 +160,6 @@ impl Leftovers {
             fate.late = fate.late.saturating_add(1);
         }
         let wide = usize::from(fate.wide);
-        let habits = self.habits.entry(id);
         if meant {
             let proven = if alone {
                 writer.mask
@@ -201,14 +207,14 @@ impl Leftovers {
     }
 
     /// Judges what the tracker holds at the end of the recording.
-    pub(crate) fn conclude(&mut self, origins: &Origins, tracker: &LineTracker, names: &dyn Names) {
+    pub(crate) fn conclude(&mut self, origins: &Origins, tracker: &Tracker, names: &dyn Names) {
         self.fates.resize(origins.len(), Fate::default());
         let mut left = Vec::new();
         for (id, line) in tracker.lines().filter(|(_, line)| line.dirty != 0) {
             for (writer, own) in line.latest() {
                 let concerned = writer.mask & line.dirty != 0;
                 if concerned && !self.interrupted(origins, names, writer) {
-                    left.push(self.judge(id, line, writer, own));
+                    left.push(self.judge(id, line, tracker.extra(id), writer, own));
                 }
             }
         }
@@ -220,13 +226,19 @@ impl Leftovers {
                 self.missing.push(left);
             }
         }
-        self.blame_late(origins);
+        self.blame_late(origins, tracker);
     }
 
-    fn judge(&self, id: LineId, line: &Line, writer: &Writer, own: u64) -> Left {
+    fn judge(
+        &self,
+        id: LineId,
+        line: &Line,
+        habits: Option<&Habits>,
+        writer: &Writer,
+        own: u64,
+    ) -> Left {
         let mask = writer.mask & line.dirty;
         let wide = usize::from(self.fates[writer.origin.index()].wide);
-        let habits = self.habits.get(id);
         let repeated = habits.map_or(0, |habits| habits.repeated | habits.rewritten);
         Left {
             origin: writer.origin,
@@ -271,7 +283,7 @@ impl Leftovers {
     }
 
     /// Adds the sites whose stores to volatile places were always flushed, but never on purpose.
-    fn blame_late(&mut self, origins: &Origins) {
+    fn blame_late(&mut self, origins: &Origins, tracker: &Tracker) {
         let mut known: FxHashSet<Origin> = self.volatile.iter().map(|left| left.origin).collect();
         let forgotten: FxHashSet<SiteId> = self
             .missing
@@ -280,7 +292,7 @@ impl Leftovers {
             .collect();
         let mut more = Vec::new();
         for left in self.volatile.iter().filter(|left| left.repeated) {
-            let Some(habits) = self.habits.get(left.line) else {
+            let Some(habits) = tracker.extra(left.line) else {
                 continue;
             };
             for (origin, mask) in &habits.late {

@@ -1,7 +1,7 @@
 //! Drives the rules: each event goes once through the tracker, then to whoever asks for it.
 
 use crate::leftovers::Leftovers;
-use crate::rule::{FenceSeen, FlushSeen, Path, Rule, Scene, StoreSeen};
+use crate::rule::{FenceSeen, FlushSeen, Interest, Path, Rule, Scene};
 use crate::script::{
     Facts, Handler, Memory, Script, ScriptError, ScriptEvent, Stacks, fence_kind, flush_found,
     flush_kind, store_kind,
@@ -12,7 +12,7 @@ use crate::{
     extra_flush, missing_fence, missing_flush, unlogged_update, unpersisted,
 };
 use crashpoint_persist::x86::{Fenced, Flushed, How, Who};
-use crashpoint_persist::{LineId, OriginInfo, Origins, pieces};
+use crashpoint_persist::{OriginInfo, Origins, pieces};
 use crashpoint_trace::{Event, EventKind, FenceKind, FileIndex, FlushKind, Place, StoreKind};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -27,6 +27,8 @@ pub struct Linter<'a> {
     transactions: Option<Transactions>,
     config: Config,
     rules: Vec<Box<dyn Rule>>,
+    /// Rules that asked for a kind of event, by their index.
+    interested: Interested,
     scripts: Vec<Script>,
     stacks: Stacks,
     /// By file: whether it is a private mapping, once asked.
@@ -42,6 +44,31 @@ pub struct Outcome {
     pub failures: Vec<ScriptError>,
     /// What scripts printed, with their rules' names.
     pub printed: Vec<(String, String)>,
+}
+
+/// By kind of event, indices of rules.
+#[derive(Default)]
+struct Interested {
+    foreign_stores: Vec<usize>,
+    flushes: Vec<usize>,
+    fences: Vec<usize>,
+}
+
+impl Interested {
+    fn new(rules: &[Box<dyn Rule>]) -> Interested {
+        let mut interested = Interested::default();
+        for (index, rule) in rules.iter().enumerate() {
+            for interest in rule.interests() {
+                let list = match interest {
+                    Interest::ForeignStores => &mut interested.foreign_stores,
+                    Interest::Flushes => &mut interested.flushes,
+                    Interest::Fences => &mut interested.fences,
+                };
+                list.push(index);
+            }
+        }
+        interested
+    }
 }
 
 fn basic(own: &Basic, info: &RuleInfo) -> Option<Severity> {
@@ -88,6 +115,7 @@ fn rules(settings: &RuleSettings) -> Vec<Box<dyn Rule>> {
 impl<'a> Linter<'a> {
     pub fn new(config: Config, names: &'a dyn Names) -> Linter<'a> {
         let on = &config.rules;
+        let rules = rules(on);
         let leftovers = on.missing_flush.enabled || on.unpersisted.enabled;
         let logs = on.double_log.enabled || on.unlogged_update.enabled;
         Linter {
@@ -96,7 +124,8 @@ impl<'a> Linter<'a> {
             memory: Memory::default(),
             leftovers: leftovers.then(Leftovers::default),
             transactions: logs.then(|| Transactions::new(&config.transactions)),
-            rules: rules(&config.rules),
+            interested: Interested::new(&rules),
+            rules,
             config,
             scripts: Vec::new(),
             stacks: Stacks::default(),
@@ -198,20 +227,19 @@ impl<'a> Linter<'a> {
             }
             StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => How::Cached,
         };
-        let (leftovers, rules) = (&mut self.leftovers, &mut self.rules);
+        let leftovers = &mut self.leftovers;
         for piece in pieces(at.pm, length) {
-            self.memory.tracker.store(who, how, piece, |line| {
-                let seen = StoreSeen {
-                    who,
-                    kind,
-                    piece,
-                    line,
-                };
+            self.memory.tracker.store(who, how, piece, |line, habits| {
                 if let Some(leftovers) = leftovers {
-                    leftovers.store(&seen);
+                    let origin = who.origin;
+                    leftovers.store(habits, line, origin, kind, piece.mask);
                 }
-                rules.iter_mut().for_each(|rule| rule.store(&seen));
             });
+            if how == How::Foreign {
+                for rule in &self.interested.foreign_stores {
+                    self.rules[*rule].foreign_store(piece.line);
+                }
+            }
         }
         if let Some(transactions) = &mut self.transactions
             && how != How::Foreign
@@ -229,12 +257,13 @@ impl<'a> Linter<'a> {
         }
         let address = at.pm;
         let (leftovers, rules) = (&mut self.leftovers, &mut self.rules);
+        let interested = &self.interested.flushes;
         let found = self
             .memory
             .tracker
-            .flush(who, kind, address, |line, found| {
+            .flush(who, kind, address, |line, habits, found| {
                 if let Some(leftovers) = leftovers {
-                    leftovers.flush(LineId::of(address), line, found);
+                    leftovers.flush(habits, line, found);
                 }
                 let seen = FlushSeen {
                     who,
@@ -242,7 +271,7 @@ impl<'a> Linter<'a> {
                     found,
                     line,
                 };
-                rules.iter_mut().for_each(|rule| rule.flush(&seen));
+                interested.iter().for_each(|rule| rules[*rule].flush(&seen));
             });
         if self.wanted(Handler::Flush) {
             self.tell_flush(event, who, kind, at, found);
@@ -252,12 +281,14 @@ impl<'a> Linter<'a> {
     fn fence(&mut self, event: &Event<'_>, kind: FenceKind) {
         // A locked instruction that stores is counted by its store.
         let who = self.who(event, kind != FenceKind::Locked);
-        let found = self.memory.tracker.fence(who, |_, _| ());
+        let found = self.memory.tracker.fence(who);
         if let Some(leftovers) = &mut self.leftovers {
             leftovers.fence(who.thread, who.order);
         }
         let seen = FenceSeen { who, kind, found };
-        self.rules.iter_mut().for_each(|rule| rule.fence(&seen));
+        for rule in &self.interested.fences {
+            self.rules[*rule].fence(&seen);
+        }
         if self.wanted(Handler::Fence) {
             let mut facts = self.facts(event, who);
             facts.kind = fence_kind(kind);

@@ -2,7 +2,7 @@
 
 use crate::rule::{Draft, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity};
-use crashpoint_persist::x86::{Line, Mark};
+use crashpoint_persist::x86::Line;
 use crashpoint_persist::{LineId, Origin};
 use crashpoint_trace::ThreadIndex;
 
@@ -50,9 +50,6 @@ struct Unfenced<'a> {
     id: LineId,
     line: &'a Line,
     thread: ThreadIndex,
-    sent: Mark,
-    /// By a non-temporal store.
-    stored: bool,
     mask: u64,
 }
 
@@ -61,13 +58,15 @@ impl Rule for MissingFence {
         let threads = scene.tracker.threads();
         let waiting = threads.flat_map(|thread| {
             let lines = scene.tracker.unfenced(thread);
-            lines.filter_map(move |(id, line)| unfenced(thread, id, line))
+            lines.filter_map(move |(id, line, mask)| unfenced(thread, id, line, mask))
         });
         let waiting = waiting.filter(|found| scene.ended_in_order(found.0));
         for (path, found) in by_path(scene.origins, waiting) {
-            let first = found.iter().min_by_key(|(_, found)| found.sent.order);
+            let first = found
+                .iter()
+                .min_by_key(|(_, found)| found.line.flush().order);
             let (_, first) = first.expect("never empty");
-            let message = if first.stored {
+            let message = if first.line.was_streamed() {
                 "no fence waits for this non-temporal store"
             } else {
                 "no fence waits for this flush"
@@ -78,7 +77,7 @@ impl Rule for MissingFence {
                     count: found.len() as u64,
                     total: scene.total(path),
                 },
-                first: first.sent,
+                first: first.line.flush(),
                 place: first.id.span(first.mask),
                 message: message.to_owned(),
                 help: HELP.to_owned(),
@@ -87,9 +86,9 @@ impl Rule for MissingFence {
                         scene.tracker.last_fence(first.thread),
                         "the thread's last fence",
                     ),
-                    (first.line.flushed_store, "the last store to the line"),
+                    (first.line.flushed_store(), "the last store to the line"),
                     (
-                        first.sent,
+                        first.line.flush(),
                         "puts the line on its way, and no fence of this thread follows",
                     ),
                 ]),
@@ -99,18 +98,21 @@ impl Rule for MissingFence {
     }
 }
 
-fn unfenced(thread: ThreadIndex, id: LineId, line: &Line) -> Option<(Origin, Unfenced<'_>)> {
-    let mask = line.pending_of(thread) & line.pending & !line.ordered;
-    let (sent, stored) = line.sent_by(thread).filter(|_| mask != 0)?;
+/// Of several threads that flushed a line and did not fence, the last one is named.
+fn unfenced(
+    thread: ThreadIndex,
+    id: LineId,
+    line: &Line,
+    mask: u64,
+) -> Option<(Origin, Unfenced<'_>)> {
+    let mask = mask & line.pending & !line.ordered;
     let found = Unfenced {
         id,
         line,
         thread,
-        sent,
-        stored,
         mask,
     };
-    Some((sent.origin, found))
+    (mask != 0).then_some((line.flush().origin, found))
 }
 
 #[cfg(test)]

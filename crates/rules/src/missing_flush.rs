@@ -98,14 +98,11 @@ pub(crate) fn history(scene: &Scene<'_>, left: &Left) -> Vec<Step> {
         return Vec::new();
     };
     let mut steps = scene.steps([
-        (line.flushed_store, "a store to the line"),
-        (line.flush, "the line is flushed for the last time"),
-        (line.fence, "a fence waits for it"),
+        (line.flushed_store(), "a store to the line"),
+        (line.flush(), "the line is flushed for the last time"),
+        (line.fence(), "a fence waits for it"),
     ]);
-    let others = line
-        .writers
-        .iter()
-        .filter(|writer| writer.origin != left.origin);
+    let others = line.writers().filter(|writer| writer.origin != left.origin);
     let others = others.rev().take(OTHERS).map(|writer| {
         let also = writer.mask & left.mask != 0;
         let what = if also {

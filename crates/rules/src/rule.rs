@@ -1,11 +1,11 @@
 //! What a rule is: something that watches the recording go by and has findings at its end.
 
-use crate::leftovers::Leftovers;
+use crate::leftovers::{Leftovers, Tracker};
 use crate::transactions::Transactions;
 use crate::{Finding, MODEL, Names, RuleId, Severity, Step};
-use crashpoint_persist::x86::{Fenced, Flushed, Line, LineTracker, Mark, Who};
-use crashpoint_persist::{Origin, Origins, Piece};
-use crashpoint_trace::{ContextId, FenceKind, PmAddress, SiteId, StoreKind};
+use crashpoint_persist::x86::{Fenced, Flushed, Line, Mark, Who};
+use crashpoint_persist::{LineId, Origin, Origins};
+use crashpoint_trace::{ContextId, FenceKind, PmAddress, SiteId};
 use rustc_hash::FxHashMap;
 
 /// A built-in rule, for lists and manuals.
@@ -17,15 +17,6 @@ pub struct RuleInfo {
     pub severity: Severity,
     /// What it finds, what it can get wrong, how it is tuned. Markdown.
     pub manual: &'static str,
-}
-
-/// Part of a store, in one line.
-pub(crate) struct StoreSeen<'a> {
-    pub(crate) who: Who,
-    pub(crate) kind: StoreKind,
-    pub(crate) piece: Piece,
-    /// Before the store.
-    pub(crate) line: &'a Line,
 }
 
 pub(crate) struct FlushSeen<'a> {
@@ -45,7 +36,7 @@ pub(crate) struct FenceSeen {
 /// Everything that is known when the recording is over.
 pub(crate) struct Scene<'a> {
     pub(crate) origins: &'a Origins,
-    pub(crate) tracker: &'a LineTracker,
+    pub(crate) tracker: &'a Tracker,
     pub(crate) names: &'a dyn Names,
     pub(crate) leftovers: &'a Leftovers,
     pub(crate) transactions: &'a Transactions,
@@ -53,9 +44,21 @@ pub(crate) struct Scene<'a> {
     pub(crate) totals: &'a FxHashMap<Path, u64>,
 }
 
-/// A rule sees each event after the tracker has classified it.
+/// Which events a rule wants to see. Stores are by far the most, so only foreign ones are on offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    ForeignStores,
+    Flushes,
+    Fences,
+}
+
+/// A rule sees the events that it asks for after the tracker has classified them.
 pub(crate) trait Rule {
-    fn store(&mut self, _: &StoreSeen<'_>) {}
+    fn interests(&self) -> &'static [Interest] {
+        &[]
+    }
+
+    fn foreign_store(&mut self, _: LineId) {}
 
     fn flush(&mut self, _: &FlushSeen<'_>) {}
 

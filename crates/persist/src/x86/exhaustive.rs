@@ -181,16 +181,19 @@ impl Checker {
                     How::Cached
                 };
                 let line = LineId::of(self.line(line));
-                self.tracker.store(who, how, Piece { line, mask }, |_| ());
+                self.tracker
+                    .store(who, how, Piece { line, mask }, |_, ()| ());
             }
             Op::Flush { line, kind } => {
                 let expected = expected_flush(&history[..at], thread, line);
-                let found = self.tracker.flush(who, kind, self.line(line), |_, _| ());
+                let found = self
+                    .tracker
+                    .flush(who, kind, self.line(line), |_, (), _| ());
                 assert_eq!(found, expected, "{:?}", &history[..=at]);
             }
             Op::Fence => {
                 let expected = expected_fence(&history[..at], thread);
-                let found = self.tracker.fence(who, |_, _| ());
+                let found = self.tracker.fence(who);
                 assert_eq!(found, expected, "{:?}", &history[..=at]);
             }
         }
@@ -230,7 +233,7 @@ impl Checker {
         self.compare(history);
         for thread in [0, 1] {
             let who = self.who(thread, 0);
-            self.tracker.fence(who, |_, _| ());
+            self.tracker.fence(who);
         }
     }
 }

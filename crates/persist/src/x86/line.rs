@@ -1,8 +1,12 @@
 //! One cache line: the states of its bytes and what is needed to explain them.
+//!
+//! A recording touches millions of lines, in no order that a processor could guess, so what counts
+//! is how few bytes an event has to fetch. [`Line`] is kept at 128; what few lines need lies
+//! elsewhere.
 
 use crate::Origin;
 use crashpoint_trace::ThreadIndex;
-use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 /// An event in a line's history. The default, order 0, stands for "never".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +18,30 @@ pub struct Mark {
 impl Mark {
     pub fn happened(self) -> bool {
         self.order != 0
+    }
+}
+
+/// A [`Mark`] without padding.
+#[derive(Clone, Copy, Debug, Default)]
+struct Packed {
+    order: [u32; 2],
+    origin: Origin,
+}
+
+impl Packed {
+    #[inline]
+    fn new(mark: Mark) -> Packed {
+        Packed {
+            order: [mark.order as u32, (mark.order >> 32) as u32],
+            origin: mark.origin,
+        }
+    }
+
+    fn mark(self) -> Mark {
+        Mark {
+            order: u64::from(self.order[1]) << 32 | u64::from(self.order[0]),
+            origin: self.origin,
+        }
     }
 }
 
@@ -38,6 +66,21 @@ impl Writer {
             origin: self.origin,
         }
     }
+
+    fn absorb(&mut self, earlier: &Writer) {
+        self.mask |= earlier.mask;
+        self.count = self.count.saturating_add(earlier.count);
+    }
+}
+
+/// Whose fence makes the pending bytes of a line durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Flusher {
+    #[default]
+    Nobody,
+    One(ThreadIndex),
+    /// See the tracker's table of such lines.
+    Several,
 }
 
 /// A cache line. `dirty`, `foreign`, `pending` and `durable` are disjoint; a byte in none of them
@@ -51,26 +94,17 @@ pub struct Line {
     /// Of the pending bytes, those that were flushed by `clflush`.
     pub ordered: u64,
     pub durable: u64,
-    /// Who stored to the line since its last flush, the latest store last.
-    pub writers: SmallVec<[Writer; 2]>,
-    /// The last store before the last flush.
-    pub flushed_store: Mark,
-    pub flush: Mark,
-    pub fence: Mark,
-    /// Threads whose fence makes the pending bytes durable. Nearly always one.
-    pub(super) flushers: SmallVec<[Flusher; 1]>,
+    /// The latest store since the last flush, if its count is not 0.
+    last: Writer,
+    /// Who stored before, the latest last; all origins differ.
+    before: ThinVec<Writer>,
+    pub(super) flusher: Flusher,
+    flushed_store: Packed,
+    flush: Packed,
+    fence: Packed,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flusher {
-    pub(super) thread: ThreadIndex,
-    /// Bytes whose latest value this thread has put on its way.
-    pub(super) mask: u64,
-    /// When it last did so.
-    pub(super) mark: Mark,
-    /// Whether that was a non-temporal store.
-    pub(super) stored: bool,
-}
+const _: () = assert!(size_of::<Line>() <= 128);
 
 impl Line {
     /// Bytes that were stored in this recording.
@@ -78,115 +112,99 @@ impl Line {
         self.dirty | self.foreign | self.pending | self.durable
     }
 
-    /// Bytes that a thread has put on their way and not yet waited for.
-    pub fn pending_of(&self, thread: ThreadIndex) -> u64 {
-        let own = self
-            .flushers
-            .iter()
-            .filter(|flusher| flusher.thread == thread);
-        own.fold(0, |mask, flusher| mask | flusher.mask)
+    /// Who stored to the line since its last flush, the latest store last.
+    pub fn writers(&self) -> impl DoubleEndedIterator<Item = &Writer> {
+        let last = Some(&self.last).filter(|last| last.count != 0);
+        self.before.iter().chain(last)
+    }
+
+    /// Whether all stores since the last flush came from one origin.
+    pub fn has_one_writer(&self) -> bool {
+        self.last.count != 0 && self.before.is_empty()
     }
 
     /// The latest store since the last flush.
     pub fn last_writer(&self) -> Option<&Writer> {
-        self.writers.last()
+        Some(&self.last).filter(|last| last.count != 0)
     }
 
     /// Of each writer since the last flush, the bytes that still hold its value.
     pub fn latest(&self) -> impl Iterator<Item = (&Writer, u64)> {
         let mut covered = 0;
-        self.writers.iter().rev().map(move |writer| {
+        self.writers().rev().map(move |writer| {
             let own = writer.mask & !covered & self.dirty;
             covered |= writer.mask;
             (writer, own)
         })
     }
 
-    /// Notes a store that goes to the cache.
-    #[inline]
-    pub(super) fn write(&mut self, writer: Writer) {
-        if let Some(last) = self.writers.last_mut()
-            && last.origin == writer.origin
-        {
-            last.mask |= writer.mask;
-            last.count = last.count.saturating_add(writer.count);
-            last.epoch = writer.epoch;
-            last.order = writer.order;
-            return;
-        }
-        self.write_slowly(writer);
+    /// The last store before the last flush.
+    pub fn flushed_store(&self) -> Mark {
+        self.flushed_store.mark()
     }
 
-    fn write_slowly(&mut self, mut writer: Writer) {
-        // Merging loses which of the merged stores came first, but not that the latest is last.
-        if let Some(at) = self
-            .writers
-            .iter()
-            .rposition(|known| known.origin == writer.origin)
-        {
-            let before = self.writers.remove(at);
-            writer.mask |= before.mask;
-            writer.count = writer.count.saturating_add(before.count);
-        }
-        self.writers.push(writer);
+    /// The last flush or non-temporal store.
+    pub fn flush(&self) -> Mark {
+        self.flush.mark()
     }
 
-    /// The latest values of these bytes are no longer on their way: they were replaced.
-    #[inline]
-    pub(super) fn supersede(&mut self, mask: u64) {
-        if self.pending & mask == 0 {
-            return;
-        }
-        self.pending &= !mask;
-        self.ordered &= !mask;
-        for flusher in &mut self.flushers {
-            flusher.mask &= !mask;
-        }
+    /// The last fence that made any of it durable.
+    pub fn fence(&self) -> Mark {
+        self.fence.mark()
     }
 
-    /// Puts bytes on their way on behalf of a thread; true if the thread had none in this line.
+    pub(super) fn set_flush(&mut self, mark: Mark) {
+        self.flush = Packed::new(mark);
+    }
+
+    pub(super) fn set_fence(&mut self, mark: Mark) {
+        self.fence = Packed::new(mark);
+    }
+
+    /// A store that goes past the cache.
+    pub(super) fn stream(&mut self, mark: Mark) {
+        self.flushed_store = Packed::new(mark);
+        self.flush = Packed::new(mark);
+    }
+
+    /// Whether the last thing that put bytes on their way was a non-temporal store.
+    pub fn was_streamed(&self) -> bool {
+        let (store, flush) = (self.flushed_store, self.flush);
+        store.order == flush.order && store.origin == flush.origin
+    }
+
+    /// A store that goes to the cache.
     #[inline]
-    pub(super) fn send(&mut self, sent: Flusher) -> bool {
-        self.pending |= sent.mask;
-        for flusher in &mut self.flushers {
-            if flusher.thread == sent.thread {
-                flusher.mask |= sent.mask;
-                flusher.mark = sent.mark;
-                flusher.stored = sent.stored;
-                return false;
+    pub(super) fn write(&mut self, mut writer: Writer) {
+        if self.last.count != 0 {
+            if self.last.origin == writer.origin {
+                writer.absorb(&self.last);
+            } else {
+                self.add_writer(&mut writer);
             }
         }
-        self.flushers.push(sent);
-        true
+        self.last = writer;
     }
 
-    /// When a thread last put bytes of this line on their way, if it has not waited for them, and
-    /// whether it did so by a non-temporal store.
-    pub fn sent_by(&self, thread: ThreadIndex) -> Option<(Mark, bool)> {
-        let own = self
-            .flushers
+    fn add_writer(&mut self, writer: &mut Writer) {
+        // Merging loses which of the merged stores came first, but not that the latest is last.
+        let known = self
+            .before
             .iter()
-            .find(|flusher| flusher.thread == thread);
-        own.map(|flusher| (flusher.mark, flusher.stored))
-    }
-
-    /// A fence of the thread: what it had put on its way has arrived. Returns those bytes.
-    #[inline]
-    pub(super) fn arrive(&mut self, thread: ThreadIndex) -> u64 {
-        let Some(at) = self
-            .flushers
-            .iter()
-            .position(|flusher| flusher.thread == thread)
-        else {
-            return 0;
-        };
-        let done = self.flushers.swap_remove(at).mask & self.pending;
-        self.pending &= !done;
-        self.ordered &= !done;
-        self.durable |= done;
-        for flusher in &mut self.flushers {
-            flusher.mask &= !done;
+            .rposition(|known| known.origin == writer.origin);
+        if let Some(at) = known {
+            writer.absorb(&self.before.remove(at));
         }
-        done
+        self.before.push(self.last);
+    }
+
+    /// All that was stored has been flushed.
+    #[inline]
+    pub(super) fn forget_writers(&mut self) {
+        if self.last.count != 0 {
+            self.flushed_store = Packed::new(self.last.mark());
+            self.last.count = 0;
+            self.before.clear();
+        }
     }
 }

@@ -33,19 +33,19 @@ impl Bench {
     fn store_how(&mut self, origin: u32, how: How, address: u64, length: u64) {
         let who = self.who(0, origin);
         for piece in pieces(PmAddress(address), length) {
-            self.tracker.store(who, how, piece, |_| ());
+            self.tracker.store(who, how, piece, |_, ()| ());
         }
     }
 
     fn flush(&mut self, origin: u32, address: u64) -> Flushed {
         let who = self.who(0, origin);
         self.tracker
-            .flush(who, FlushKind::Clwb, PmAddress(address), |_, _| ())
+            .flush(who, FlushKind::Clwb, PmAddress(address), |_, (), _| ())
     }
 
     fn fence(&mut self, origin: u32) -> Fenced {
         let who = self.who(0, origin);
-        self.tracker.fence(who, |_, _| ())
+        self.tracker.fence(who)
     }
 
     fn line(&self, address: u64) -> &Line {
@@ -64,12 +64,12 @@ fn a_line_remembers_its_last_store_flush_and_fence() {
     bench.fence(4);
     let line = bench.line(0);
     assert_eq!(
-        (line.flushed_store.origin, line.flushed_store.order),
+        (line.flushed_store().origin, line.flushed_store().order),
         (Origin(2), 2)
     );
-    assert_eq!((line.flush.origin, line.flush.order), (Origin(3), 3));
-    assert_eq!((line.fence.origin, line.fence.order), (Origin(4), 4));
-    assert!(line.writers.is_empty());
+    assert_eq!((line.flush().origin, line.flush().order), (Origin(3), 3));
+    assert_eq!((line.fence().origin, line.fence().order), (Origin(4), 4));
+    assert!(line.last_writer().is_none());
 }
 
 #[test]
@@ -80,8 +80,7 @@ fn writers_are_merged_by_origin_and_the_latest_is_last() {
     bench.store(1, 16, 8);
     let writers: Vec<_> = bench
         .line(0)
-        .writers
-        .iter()
+        .writers()
         .map(|w| (w.origin.0, w.mask))
         .collect();
     assert_eq!(writers, [(2, 0xff00), (1, 0xff00ff)]);
@@ -96,12 +95,7 @@ fn epochs_tell_whether_a_fence_lies_between_two_stores() {
     bench.store(3, 16, 8);
     bench.tracker.boundary(ThreadIndex(0));
     bench.store(4, 24, 8);
-    let epochs: Vec<u32> = bench
-        .line(0)
-        .writers
-        .iter()
-        .map(|writer| writer.epoch)
-        .collect();
+    let epochs: Vec<u32> = bench.line(0).writers().map(|writer| writer.epoch).collect();
     assert_eq!(epochs[0], epochs[1]);
     assert_ne!(epochs[1], epochs[2]);
     assert_ne!(epochs[2], epochs[3]);
@@ -144,28 +138,26 @@ fn a_foreign_write_is_in_no_state_until_the_line_is_flushed() {
 }
 
 #[test]
-fn closures_see_the_line_before_it_changes() {
-    let mut bench = Bench::new();
-    let who = bench.who(0, 1);
+fn closures_see_the_line_before_it_changes_and_keep_what_they_like() {
+    let mut tracker: LineTracker<Vec<u64>> = LineTracker::default();
+    let who = Bench::new().who(0, 1);
     let piece = Piece {
         line: LineId::of(PmAddress(0)),
         mask: 1,
     };
-    bench
-        .tracker
-        .store(who, How::Cached, piece, |line| assert_eq!(line.dirty, 0));
-    bench
-        .tracker
-        .store(who, How::Cached, piece, |line| assert_eq!(line.dirty, 1));
-    let flush = |line: &Line, found| assert_eq!((line.dirty, found), (1, Flushed::Dirty(1)));
-    bench
-        .tracker
-        .flush(who, FlushKind::Clwb, PmAddress(0), flush);
-    assert_eq!(bench.tracker.unfenced(ThreadIndex(0)).count(), 1);
-    let mut seen = Vec::new();
-    bench
-        .tracker
-        .fence(who, |id, line| seen.push((id, line.pending)));
-    assert_eq!(seen, [(piece.line, 1)]);
-    assert_eq!(bench.tracker.unfenced(ThreadIndex(0)).count(), 0);
+    for _ in 0..2 {
+        tracker.store(who, How::Cached, piece, |line, kept| kept.push(line.dirty));
+    }
+    tracker.flush(who, FlushKind::Clwb, PmAddress(0), |line, kept, found| {
+        assert_eq!((line.dirty, found), (1, Flushed::Dirty(1)));
+        kept.push(7);
+    });
+    assert_eq!(tracker.extra(piece.line), Some(&vec![0, 1, 7]));
+    let unfenced: Vec<_> = tracker
+        .unfenced(ThreadIndex(0))
+        .map(|(id, _, mask)| (id, mask))
+        .collect();
+    assert_eq!(unfenced, [(piece.line, 1)]);
+    assert_eq!(tracker.fence(who), Fenced::Completed { lines: 1 });
+    assert_eq!(tracker.unfenced(ThreadIndex(0)).count(), 0);
 }

@@ -3,6 +3,8 @@
 use super::line::{Flusher, Line, Mark, Writer};
 use crate::{LineId, LineTable, Origin, Piece, pieces};
 use crashpoint_trace::{FlushKind, PmAddress, ThreadIndex};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 
 /// Who does something, and when.
 #[derive(Clone, Copy, Debug)]
@@ -17,15 +19,6 @@ impl Who {
         Mark {
             order: self.order,
             origin: self.origin,
-        }
-    }
-
-    fn sends(self, mask: u64, stored: bool) -> Flusher {
-        Flusher {
-            thread: self.thread,
-            mask,
-            mark: self.mark(),
-            stored,
         }
     }
 }
@@ -78,16 +71,39 @@ struct Thread {
     fence: Mark,
 }
 
-/// Keeps the state of every line. Each method takes the events of one kind; the closures see a
-/// line as it was before the event changes it.
+/// A line and what an analysis keeps for it, side by side in whole cache lines.
 #[derive(Debug, Default)]
-pub struct LineTracker {
-    lines: LineTable<Line>,
+#[repr(align(64))]
+struct Entry<X> {
+    line: Line,
+    extra: X,
+}
+
+/// What a thread has put on its way.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    thread: ThreadIndex,
+    mask: u64,
+}
+
+/// Lines with bytes that several threads have put on their way. Rare: two threads flush one line
+/// before either fences.
+#[derive(Debug, Default)]
+struct Contended {
+    shares: FxHashMap<LineId, SmallVec<[Share; 2]>>,
+}
+
+/// Keeps the state of every line. Each method takes the events of one kind; the closures see a
+/// line as it was before the event changes it, and what an analysis keeps for that line.
+#[derive(Debug, Default)]
+pub struct LineTracker<X = ()> {
+    lines: LineTable<Entry<X>>,
+    contended: Contended,
     threads: Vec<Thread>,
     epochs: u32,
 }
 
-impl LineTracker {
+impl<X: Default> LineTracker<X> {
     #[inline]
     fn thread(&mut self, thread: ThreadIndex) -> &mut Thread {
         if self.threads.len() <= thread.index() {
@@ -116,12 +132,14 @@ impl LineTracker {
 
     /// A store to part of a line.
     #[inline]
-    pub fn store(&mut self, who: Who, how: How, piece: Piece, seen: impl FnOnce(&Line)) {
+    pub fn store(&mut self, who: Who, how: How, piece: Piece, seen: impl FnOnce(&Line, &mut X)) {
         let Piece { line: id, mask } = piece;
         let epoch = self.thread(who.thread).epoch;
-        let line = self.lines.entry(id);
-        seen(line);
-        line.supersede(mask);
+        let Entry { line, extra } = self.lines.entry(id);
+        seen(line, extra);
+        if line.pending & mask != 0 {
+            self.contended.supersede(id, line, mask);
+        }
         line.durable &= !mask;
         match how {
             How::Cached => {
@@ -138,14 +156,9 @@ impl LineTracker {
             How::NonTemporal => {
                 line.foreign &= !mask;
                 line.dirty &= !mask;
-                line.flushed_store = who.mark();
-                line.flush = who.mark();
-                let new = line.send(who.sends(mask, true));
-                let thread = self.thread(who.thread);
-                thread.busy = true;
-                if new {
-                    thread.sent.push(id);
-                }
+                line.stream(who.mark());
+                let new = self.contended.send(id, line, who.thread, mask);
+                self.sent(who.thread, id, new);
             }
             How::Foreign => {
                 line.dirty &= !mask;
@@ -161,35 +174,37 @@ impl LineTracker {
         who: Who,
         kind: FlushKind,
         address: PmAddress,
-        seen: impl FnOnce(&Line, Flushed),
+        seen: impl FnOnce(&Line, &mut X, Flushed),
     ) -> Flushed {
         let id = LineId::of(address);
-        let line = self.lines.entry(id);
-        let found = line.before_flush(who.thread);
-        seen(line, found);
+        let Entry { line, extra } = self.lines.entry(id);
+        let found = self.contended.before_flush(id, line, who.thread);
+        seen(line, extra, found);
         let sent = line.dirty | line.pending;
-        let new = sent != 0 && line.send(who.sends(sent, false));
+        let new = sent != 0 && self.contended.send(id, line, who.thread, sent);
         if kind == FlushKind::Clflush {
             line.ordered |= sent;
         }
         line.durable |= std::mem::take(&mut line.foreign);
         line.dirty = 0;
-        if let Some(last) = line.writers.last() {
-            line.flushed_store = last.mark();
-            line.writers.clear();
-        }
-        line.flush = who.mark();
-        let thread = self.thread(who.thread);
+        line.forget_writers();
+        line.set_flush(who.mark());
+        self.sent(who.thread, id, new);
+        found
+    }
+
+    #[inline]
+    fn sent(&mut self, thread: ThreadIndex, id: LineId, new: bool) {
+        let thread = self.thread(thread);
         thread.busy = true;
         if new {
             thread.sent.push(id);
         }
-        found
     }
 
-    /// A fence, of whatever kind. The closure sees each line of which bytes become durable.
+    /// A fence, of whatever kind.
     #[inline]
-    pub fn fence(&mut self, who: Who, mut seen: impl FnMut(LineId, &Line)) -> Fenced {
+    pub fn fence(&mut self, who: Who) -> Fenced {
         let epoch = self.new_epoch();
         let thread = self.thread(who.thread);
         thread.epoch = epoch;
@@ -198,41 +213,32 @@ impl LineTracker {
             return Fenced::Nothing;
         }
         let mut sent = std::mem::take(&mut thread.sent);
-        let mut completed = 0;
+        let mut lines = 0;
         for id in &sent {
-            let line = self.lines.entry(*id);
-            if line.pending_of(who.thread) & line.pending != 0 {
-                seen(*id, line);
-                completed += 1;
-                line.fence = who.mark();
+            let line = &mut self.lines.entry(*id).line;
+            if self.contended.arrive(*id, line, who.thread) {
+                lines += 1;
+                line.set_fence(who.mark());
             }
-            line.arrive(who.thread);
         }
         sent.clear();
         self.thread(who.thread).sent = sent;
-        Fenced::Completed { lines: completed }
+        Fenced::Completed { lines }
     }
 
     /// `msync`: whatever the range holds is durable, whoever stored it.
     pub fn msync(&mut self, who: Who, address: PmAddress, length: u64) {
-        for piece in pieces(address, length) {
-            if self
-                .lines
-                .get(piece.line)
-                .is_none_or(|line| line.stored() == 0)
-            {
+        for Piece { line: id, .. } in pieces(address, length) {
+            if self.line(id).is_none_or(|line| line.stored() == 0) {
                 continue;
             }
-            let line = self.lines.entry(piece.line);
+            let line = &mut self.lines.entry(id).line;
             line.durable = line.stored();
-            line.supersede(!0);
+            self.contended.supersede(id, line, !0);
             (line.dirty, line.foreign) = (0, 0);
-            if let Some(last) = line.writers.last() {
-                line.flushed_store = last.mark();
-                line.writers.clear();
-            }
-            line.flush = who.mark();
-            line.fence = who.mark();
+            line.forget_writers();
+            line.set_flush(who.mark());
+            line.set_fence(who.mark());
         }
         self.uncertain(who.thread);
     }
@@ -249,55 +255,150 @@ impl LineTracker {
         let epoch = self.new_epoch();
         self.thread(thread).epoch = epoch;
     }
+}
 
+impl<X> LineTracker<X> {
     /// The state of a line, if its page was ever touched.
     pub fn line(&self, id: LineId) -> Option<&Line> {
-        self.lines.get(id)
+        self.lines.get(id).map(|entry| &entry.line)
+    }
+
+    /// What an analysis keeps for a line.
+    pub fn extra(&self, id: LineId) -> Option<&X> {
+        self.lines.get(id).map(|entry| &entry.extra)
     }
 
     /// All lines of touched pages, by file and offset.
     pub fn lines(&self) -> impl Iterator<Item = (LineId, &Line)> {
-        self.lines.iter()
+        self.lines.iter().map(|(id, entry)| (id, &entry.line))
     }
 
     /// The thread's last fence.
     pub fn last_fence(&self, thread: ThreadIndex) -> Mark {
-        self.threads
-            .get(thread.index())
-            .map_or(Mark::default(), |thread| thread.fence)
+        let thread = self.threads.get(thread.index());
+        thread.map_or(Mark::default(), |thread| thread.fence)
     }
 
-    /// Lines with bytes that the thread has put on their way and not waited for.
-    pub fn unfenced(&self, thread: ThreadIndex) -> impl Iterator<Item = (LineId, &Line)> {
-        let sent = self
-            .threads
-            .get(thread.index())
-            .map_or(&[][..], |thread| &thread.sent);
-        sent.iter()
-            .filter_map(|id| Some((*id, self.lines.get(*id)?)))
+    /// Lines with bytes that the thread has put on their way and not waited for, and those bytes.
+    pub fn unfenced(&self, thread: ThreadIndex) -> impl Iterator<Item = (LineId, &Line, u64)> {
+        let state = self.threads.get(thread.index());
+        let sent = state.map_or(&[][..], |state| &state.sent);
+        sent.iter().filter_map(move |id| {
+            let line = self.line(*id)?;
+            Some((*id, line, self.contended.of(*id, line, thread)))
+        })
     }
 
-    pub fn threads(&self) -> impl Iterator<Item = ThreadIndex> + use<> {
+    pub fn threads(&self) -> impl Iterator<Item = ThreadIndex> + use<X> {
         (0..self.threads.len() as u32).map(ThreadIndex)
     }
 }
 
-impl Line {
+impl Contended {
+    /// Bytes that a thread has put on their way.
     #[inline]
-    fn before_flush(&self, thread: ThreadIndex) -> Flushed {
-        if self.dirty != 0 {
-            return Flushed::Dirty(self.dirty);
+    fn of(&self, id: LineId, line: &Line, thread: ThreadIndex) -> u64 {
+        match line.flusher {
+            Flusher::Nobody => 0,
+            Flusher::One(one) if one == thread => line.pending,
+            Flusher::One(_) => 0,
+            Flusher::Several => {
+                let shares = self.shares.get(&id).into_iter().flatten();
+                let own = shares.filter(|share| share.thread == thread);
+                own.fold(0, |mask, share| mask | share.mask)
+            }
         }
-        if self.foreign != 0 {
+    }
+
+    #[inline]
+    fn before_flush(&self, id: LineId, line: &Line, thread: ThreadIndex) -> Flushed {
+        if line.dirty != 0 {
+            return Flushed::Dirty(line.dirty);
+        }
+        if line.foreign != 0 {
             return Flushed::Unknown;
         }
-        if self.pending & !self.pending_of(thread) != 0 {
+        if line.pending & !self.of(id, line, thread) != 0 {
             return Flushed::PendingElsewhere;
         }
-        match (self.pending, self.durable) {
+        match (line.pending, line.durable) {
             (0, 0) => Flushed::Untouched,
             (0, _) => Flushed::Clean,
             _ => Flushed::AlreadyPending,
+        }
+    }
+
+    /// The latest values of these bytes are no longer on their way: they were replaced.
+    fn supersede(&mut self, id: LineId, line: &mut Line, mask: u64) {
+        line.pending &= !mask;
+        line.ordered &= !mask;
+        if line.flusher == Flusher::Several {
+            let shares = self.shares.get_mut(&id).into_iter().flatten();
+            shares.for_each(|share| share.mask &= !mask);
+        }
+    }
+
+    /// Puts bytes on their way on behalf of a thread; true if it did not know of the line.
+    #[inline]
+    fn send(&mut self, id: LineId, line: &mut Line, thread: ThreadIndex, mask: u64) -> bool {
+        let before = line.pending;
+        line.pending |= mask;
+        match line.flusher {
+            Flusher::One(one) if one == thread => false,
+            Flusher::One(other) if before != 0 => {
+                let other = Share {
+                    thread: other,
+                    mask: before,
+                };
+                self.shares
+                    .insert(id, smallvec![other, Share { thread, mask }]);
+                line.flusher = Flusher::Several;
+                true
+            }
+            Flusher::Nobody | Flusher::One(_) => {
+                line.flusher = Flusher::One(thread);
+                true
+            }
+            Flusher::Several => {
+                let shares = self.shares.entry(id).or_default();
+                match shares.iter_mut().find(|share| share.thread == thread) {
+                    Some(share) => {
+                        share.mask |= mask;
+                        false
+                    }
+                    None => {
+                        shares.push(Share { thread, mask });
+                        true
+                    }
+                }
+            }
+        }
+    }
+
+    /// A fence of the thread: what it had put on its way has arrived. True if that was anything.
+    #[inline]
+    fn arrive(&mut self, id: LineId, line: &mut Line, thread: ThreadIndex) -> bool {
+        let done = self.of(id, line, thread) & line.pending;
+        line.pending &= !done;
+        line.ordered &= !done;
+        line.durable |= done;
+        match line.flusher {
+            Flusher::One(one) if one == thread => line.flusher = Flusher::Nobody,
+            Flusher::Nobody | Flusher::One(_) => {}
+            Flusher::Several => self.leave(id, line, thread, done),
+        }
+        done != 0
+    }
+
+    fn leave(&mut self, id: LineId, line: &mut Line, thread: ThreadIndex, done: u64) {
+        let Some(shares) = self.shares.get_mut(&id) else {
+            return;
+        };
+        shares.retain(|share| share.thread != thread);
+        shares.iter_mut().for_each(|share| share.mask &= !done);
+        if let [last] = shares[..] {
+            line.flusher = Flusher::One(last.thread);
+            self.shares.remove(&id);
         }
     }
 }

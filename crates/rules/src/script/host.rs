@@ -4,8 +4,8 @@ use super::engine::MAX_OPERATIONS;
 use super::event::ScriptEvent;
 use super::tables::Table;
 use crate::Severity;
+use crate::leftovers::Tracker;
 use crate::mappings::Mappings;
-use crashpoint_persist::x86::LineTracker;
 use crashpoint_persist::{Origin, pieces};
 use crashpoint_trace::{ProcessIndex, ThreadIndex};
 use rhai::{Dynamic, Engine, EvalAltResult, INT, Map};
@@ -28,7 +28,7 @@ pub(super) struct Raised {
 /// What the analyses know; lent to the scripts while a handler runs.
 #[derive(Default)]
 pub(crate) struct Memory {
-    pub(crate) tracker: LineTracker,
+    pub(crate) tracker: Tracker,
     pub(crate) mappings: Mappings,
 }
 
