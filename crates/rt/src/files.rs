@@ -124,14 +124,20 @@ impl Files {
         })
     }
 
+    /// The file behind a descriptor, if it has been mapped.
+    pub fn known(&mut self, descriptor: c_int) -> Option<Index> {
+        let status = sys::status(descriptor).ok()?;
+        self.find(status.st_dev, status.st_ino, sys::birth(descriptor))
+    }
+
     /// The file behind a descriptor; when it is seen for the first time its content is captured.
     /// Also says whether it was known.
     pub fn see(&mut self, config: &Config, descriptor: c_int) -> Result<(Index, bool), Errno> {
-        let status = sys::status(descriptor)?;
-        let birth = sys::birth(descriptor);
-        if let Some(index) = self.find(status.st_dev, status.st_ino, birth) {
+        if let Some(index) = self.known(descriptor) {
             return Ok((index, true));
         }
+        let status = sys::status(descriptor)?;
+        let birth = sys::birth(descriptor);
         if self.entries.is_null() {
             self.entries = memory::anonymous(CAPACITY * size_of::<Entry>())? as *mut Entry;
         }

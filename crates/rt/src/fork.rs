@@ -12,7 +12,7 @@ use crate::events;
 use crate::exit;
 use crate::libraries;
 use crate::lock::{self, Guard};
-use crate::process::{self, Stop};
+use crate::process::{self, Status, Stop};
 use crate::regions::REGIONS;
 use crate::run;
 use crate::shadow;
@@ -46,14 +46,17 @@ pub fn prepare() {
 }
 
 unsafe extern "C" fn before() {
-    let Some(state) = events::recording_state() else {
+    if !matches!(process::status(), Status::Recording | Status::Stopped) {
         return;
-    };
-    let guard = lock::lock();
-    if let Some((base, end)) = REGIONS.envelope() {
-        shadow::compare_range(&guard, state, base, end);
     }
-    if let Some(order) = process::order() {
+    let state = events::recording_state();
+    let guard = lock::lock();
+    if let Some(state) = state
+        && let Some(order) = process::order()
+    {
+        if let Some((base, end)) = REGIONS.envelope() {
+            shadow::compare_range(&guard, state, base, end);
+        }
         order.share();
         ORDER.store(order.take_shared(), Ordering::Relaxed);
     }
@@ -77,18 +80,18 @@ unsafe extern "C" fn in_child() {
     name[..length].copy_from_slice(&parent[..length]);
     exit::reopen();
     libraries::forget();
-    let begun = process::begin_child(&name[..length]);
-    if let Err(error) = begun {
+    if process::is_recording()
+        && let Err(error) = process::begin_child(&name[..length])
+    {
         process::stop(Stop::File(error));
     }
     state::reset_numbers();
     let state = restart_all(tls::get());
-    if begun.is_err() {
-        return;
-    }
-    guard.modules.tell_all();
-    guard.files.tell_all();
-    if let Some(state) = state {
+    if process::is_recording()
+        && let Some(state) = state
+    {
+        guard.modules.tell_all();
+        guard.files.tell_all();
         for region in (0..REGIONS.count()).filter_map(|index| REGIONS.get(index)) {
             state.map(&Mapping {
                 address: region.base,

@@ -1,4 +1,4 @@
-//! `mmap`, `munmap` and `msync`, in place of libc's; `mremap` is in `remap`.
+//! `mmap`, `munmap`, `msync` and `fsync`, in place of libc's; `mremap` is in `remap`.
 //!
 //! Persistent memory comes and goes here: regions and the envelope in the gates are kept up to
 //! date, and `Map`, `Unmap` and `Msync` are recorded. What does not concern persistent memory goes
@@ -6,7 +6,7 @@
 
 use crate::config::{self, Config};
 use crate::events;
-use crate::files;
+use crate::files::{self, Index};
 use crate::image;
 use crate::lock::{self, Guard};
 use crate::memory;
@@ -241,6 +241,43 @@ fn synchronise(address: usize, length: usize, flags: c_int) -> Result<()> {
     Ok(())
 }
 
+/// What has been written to the mappings of a file is made durable with the file.
+fn synchronise_file(descriptor: c_int, number: libc::c_long) -> Result<()> {
+    let arguments = [descriptor as usize, 0, 0, 0, 0, 0];
+    // SAFETY: what the target asked for.
+    let run = || unsafe { sys::syscall(number, arguments) }.map(drop);
+    if REGIONS.count() == 0 {
+        return run();
+    }
+    let Some(state) = events::recording_state() else {
+        return run();
+    };
+    let file = {
+        let mut process = lock::lock();
+        let file = process.files.known(descriptor);
+        if let Some(file) = file {
+            each_region(file, |region| {
+                shadow::compare_range(&process, state, region.base, region.end);
+            });
+        }
+        file
+    };
+    run()?;
+    if let Some(file) = file {
+        let _process = lock::lock();
+        each_region(file, |region| state.msync(region.base, region.length()));
+    }
+    Ok(())
+}
+
+/// The regions of a file. The lock is held.
+fn each_region(file: Index, mut then: impl FnMut(&Region)) {
+    (0..REGIONS.count())
+        .filter_map(|index| REGIONS.get(index))
+        .filter(|region| region.file == u64::from(file.number()))
+        .for_each(|region| then(&region));
+}
+
 /// An error as libc reports it.
 pub fn fail<T>(error: Errno, value: T) -> T {
     // SAFETY: the thread's own error number.
@@ -303,6 +340,26 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, length: size_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn msync(address: *mut c_void, length: size_t, flags: c_int) -> c_int {
     match synchronise(address as usize, length, flags) {
+        Ok(()) => 0,
+        Err(error) => fail(error, -1),
+    }
+}
+
+/// # Safety
+/// As `fsync`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fsync(descriptor: c_int) -> c_int {
+    match synchronise_file(descriptor, libc::SYS_fsync) {
+        Ok(()) => 0,
+        Err(error) => fail(error, -1),
+    }
+}
+
+/// # Safety
+/// As `fdatasync`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdatasync(descriptor: c_int) -> c_int {
+    match synchronise_file(descriptor, libc::SYS_fdatasync) {
         Ok(()) => 0,
         Err(error) => fail(error, -1),
     }

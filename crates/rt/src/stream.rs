@@ -69,17 +69,21 @@ pub fn begin(state: &mut State, number: u32) -> bool {
 /// Takes a state out of its files, which keep what they have. In a forked child they are the
 /// parent's: nothing of the state may be changed before this.
 pub fn detach(state: &mut State) {
-    if state.header.window_address == 0 {
-        return;
+    if state.header.window_address != 0 {
+        leave_file(state);
+        release_flow(state);
     }
+}
+
+/// Puts memory of our own where a state's file is mapped.
+fn leave_file(state: &mut State) {
     // SAFETY: the place is the state's own.
-    let detached = replace(state, |place, length| unsafe {
+    let replaced = replace(state, |place, length| unsafe {
         memory::anonymous_at(place, length)
     });
-    if detached.is_err() {
+    if replaced.is_err() {
         process::fatal(format_args!("no memory for the state of a thread"));
     }
-    release_flow(state);
     state.header.window_address = 0;
 }
 
@@ -158,18 +162,24 @@ fn use_scratch(state: &mut State) {
 }
 
 /// Nothing more is recorded for this state. What stands in its PM window stays readable; flow ends
-/// with what the file holds.
+/// with what the file holds. The state leaves its files: it lives on, and the files are done.
 #[cold]
 pub fn give_up(state: &mut State) {
-    state.own.limit = 0;
-    // Never at or below the limit again.
-    state.header.cursor = state.header.cursor.max(1);
     state.header.limit_reached.store(1, Ordering::Relaxed);
-    if state.header.flow_window_address != 0 {
+    let flow = state.header.flow_window_address;
+    if flow != 0 {
         state.header.flow_window_offset = Window::flow(state).written_to;
         state.header.flow_window_address = 0;
     }
+    if state.header.window_address != 0 {
+        leave_file(state);
+    }
+    state.header.flow_window_address = flow;
+    release_flow(state);
     use_scratch(state);
+    state.own.limit = 0;
+    // Never at or below the limit again.
+    state.header.cursor = state.header.cursor.max(1);
 }
 
 /// The window that a cursor is in.

@@ -154,6 +154,25 @@ fn msync_is_recorded_where_it_makes_durable() {
 }
 
 #[test]
+fn fsync_makes_all_mappings_of_the_file_durable() {
+    let bench = Bench::new();
+    let at = map(&bench, "fsync", &[]);
+    let recording = bench.recording();
+    let tail: Vec<_> = recording
+        .run()
+        .events()
+        .into_iter()
+        .skip(3)
+        .map(|event| event.what)
+        .collect();
+    let foreign = What::Store(StoreKind::Foreign, at[0] + 8, vec![7]);
+    let durable = [What::Msync(at[0], 2 * PAGE), What::Msync(at[1], PAGE)];
+    assert_eq!(tail[0], foreign);
+    assert_eq!(tail[1..3], durable);
+    assert_eq!(tail.len(), 4);
+}
+
+#[test]
 fn only_files_that_match_are_persistent() {
     let bench = Bench::new();
     map(&bench, "several", &[]);

@@ -9,13 +9,13 @@ fn threads_record_side_by_side_in_one_order() {
     let bench = Bench::new();
     let recording = bench.record("threads.c", &["pool"]);
     let run = recording.run();
-    assert_eq!(run.streams.len(), 7);
+    assert_eq!(run.streams.len(), 8);
     let created = run.syncs(SyncKind::Create);
-    assert_eq!(created, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(created, [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(run.syncs(SyncKind::Join), [1, 2, 3, 4]);
     for kind in [SyncKind::Start, SyncKind::ThreadExit] {
         let numbers: BTreeSet<u64> = run.syncs(kind).into_iter().collect();
-        assert_eq!(numbers, (1..=6).collect(), "{kind:?}");
+        assert_eq!(numbers, (1..=7).collect(), "{kind:?}");
     }
     for (number, stream) in &run.streams {
         assert_eq!(stream.in_window, 0);
@@ -30,6 +30,15 @@ fn threads_record_side_by_side_in_one_order() {
             assert!(nested.stack.is_empty());
         }
     }
+    // A thread that is cancelled cleans up first.
+    assert_eq!(
+        run.streams[&7]
+            .events
+            .iter()
+            .filter(|event| event.site == 51)
+            .count(),
+        1
+    );
     // Under the lock, values follow the order.
     let counts: Vec<u64> = run
         .stores(StoreKind::Plain)
@@ -54,7 +63,7 @@ fn a_thread_starts_after_it_was_created() {
             .position(|event| event.what == What::Sync(kind, number));
         at.unwrap()
     };
-    for number in 1..=6 {
+    for number in 1..=7 {
         let create = place(SyncKind::Create, number);
         assert!(create < place(SyncKind::Start, number));
         assert!(place(SyncKind::Start, number) < place(SyncKind::ThreadExit, number));
@@ -73,7 +82,7 @@ fn threads_work_in_a_static_program() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "800\n");
     let recording = bench.recording();
     let run = recording.run();
-    assert_eq!(run.syncs(SyncKind::Create), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(run.syncs(SyncKind::ThreadExit).len(), 6);
+    assert_eq!(run.syncs(SyncKind::Create), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(run.syncs(SyncKind::ThreadExit).len(), 7);
     assert_eq!(run.end(), Some(("exit", 0)));
 }

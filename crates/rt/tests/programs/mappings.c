@@ -96,6 +96,15 @@ static void test(const char *how, const char *path) {
         if (msync((char *)p + 1, 100, MS_SYNC) == 0 || errno != EINVAL) {
             exit(2);
         }
+    } else if (!strcmp(how, "fsync")) {
+        int fd = open_pool(path, 8 * PAGE), other = open_pool("other", PAGE);
+        uint64_t *p = map(NULL, 2 * PAGE, MAP_SHARED, fd, 0);
+        map(NULL, PAGE, MAP_SHARED, fd, 4 * PAGE);
+        store8(t, 10, p, 1);
+        p[1] = 7;
+        if (fsync(fd) || fdatasync(other) || fsync(-1) == 0 || errno != EBADF) {
+            exit(1);
+        }
     } else if (!strcmp(how, "several")) {
         for (int i = 0; i < 3; i++) {
             char name[64];

@@ -52,6 +52,21 @@ static void *leaver(void *argument) {
     pthread_exit(argument);
 }
 
+static void cleaned_up(void *argument) {
+    struct thread *t = enter(50);
+    store8(t, 51, p + 3, 1);
+    leave(t);
+}
+
+static void *cancelled(void *argument) {
+    pthread_cleanup_push(cleaned_up, NULL);
+    for (;;) {
+        pause();
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     p = pool(argv[1]);
     struct thread *t = enter(1);
@@ -80,6 +95,10 @@ int main(int argc, char **argv) {
     void *left;
     if (pthread_create(threads, NULL, leaver, p) || pthread_join(threads[0], &left) || left != p) {
         return 4;
+    }
+    if (pthread_create(threads, NULL, cancelled, NULL) || pthread_cancel(threads[0]) ||
+        pthread_join(threads[0], &left) || left != PTHREAD_CANCELED) {
+        return 5;
     }
     printf("%lu\n", *p);
     leave(t);
