@@ -16,6 +16,19 @@ pub struct Gate {
     pub pm_span: u64,
     /// As `pm_span`, for loads; 0 unless loads are recorded.
     pub load_span: u64,
+    /// What is recorded beyond stores, flushes and fences: bits of [`detail`]. 0 at level off.
+    pub detail: u32,
+    pub reserved_too: u32,
+}
+
+/// Bits of [`Gate::detail`], so that one test tells that there is nothing to do.
+pub mod detail {
+    /// The flow stream is written (levels flow and value).
+    pub const FLOW: u32 = 1;
+    /// Values too (level value).
+    pub const VALUE: u32 = 2;
+    /// Loads from persistent memory are recorded, at any level.
+    pub const LOADS: u32 = 4;
 }
 
 /// What one object (translation unit) tells the runtime when it is loaded.
@@ -75,6 +88,7 @@ pub mod offsets {
     pub const GATE_PM_BASE: usize = offset_of!(Gate, pm_base);
     pub const GATE_PM_SPAN: usize = offset_of!(Gate, pm_span);
     pub const GATE_LOAD_SPAN: usize = offset_of!(Gate, load_span);
+    pub const GATE_DETAIL: usize = offset_of!(Gate, detail);
     pub const MODULE_SITE_BASE: usize = offset_of!(Module, site_base);
     pub const THREAD_FRAME: usize = offset_of!(Thread, frame);
     pub const THREAD_FLOW_CURSOR: usize = offset_of!(Thread, flow_cursor);

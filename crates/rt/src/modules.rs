@@ -11,6 +11,7 @@ use crate::run;
 use crate::text::Text;
 use core::ffi::CStr;
 use core::fmt::Write;
+use crashpoint_abi::layout::detail;
 use crashpoint_abi::{ABI_VERSION, Gate, Level, Module};
 
 /// Objects that can be registered at a time; a program with more is recorded without the rest.
@@ -90,6 +91,14 @@ fn envelope() -> (u64, u64) {
         .map_or((0, 0), |(base, end)| (base, end - base))
 }
 
+/// The bits of a gate that tell what is recorded beyond level pm.
+fn details(level: Level, loads: bool) -> u32 {
+    let flow = if level >= Level::Flow { detail::FLOW } else { 0 };
+    let value = if level >= Level::Value { detail::VALUE } else { 0 };
+    let loads = if loads && level != Level::Off { detail::LOADS } else { 0 };
+    flow | value | loads
+}
+
 /// # Safety
 /// The gate is one of a loaded object.
 unsafe fn set_gate(gate: *mut Gate, level: Level) {
@@ -105,6 +114,7 @@ unsafe fn set_gate(gate: *mut Gate, level: Level) {
         (&raw mut (*gate).pm_base).write_volatile(base);
         (&raw mut (*gate).pm_span).write_volatile(span);
         (&raw mut (*gate).load_span).write_volatile(if loads { span } else { 0 });
+        (&raw mut (*gate).detail).write_volatile(details(level, loads));
         (&raw mut (*gate).level).write_volatile(level as u32);
     }
 }

@@ -22,6 +22,7 @@
 struct gate {
     uint32_t level, reserved;
     uint64_t pm_base, pm_span, load_span;
+    uint32_t detail, reserved_too;
 };
 
 struct module {
