@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Licences that `MIT OR Apache-2.0` software may be shipped with.
-const ACCEPTED: [&str; 14] = [
+const ACCEPTED: [&str; 15] = [
     "MIT",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -15,6 +15,7 @@ const ACCEPTED: [&str; 14] = [
     "ISC",
     "MIT-0",
     "MPL-2.0",
+    "MPL-2.0+",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",
