@@ -149,7 +149,7 @@ pub struct Lint {
     /// How findings are printed
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub format: Format,
-    /// Print the manual of a rule (`all`: of every rule) and stop
+    /// Print the manual of a rule, of all rules (`all`), or of the memory model (`model`), and stop
     #[arg(long, value_name = "RULE")]
     pub explain: Option<String>,
     #[command(flatten)]

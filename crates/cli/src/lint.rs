@@ -167,7 +167,14 @@ fn unknown_rule(name: &str, scripts: &[String]) -> LintError {
     }
 }
 
+/// What a verdict means, for `--explain model`.
+const MODEL: &str = include_str!("../../../docs/soundness.md");
+
 fn explain(name: &str, output: &mut Output) -> Result<(), LintError> {
+    if name == "model" {
+        output.print(MODEL)?;
+        return Ok(());
+    }
     let chosen: Vec<_> = RULES
         .iter()
         .filter(|rule| name == "all" || rule.id == name)

@@ -209,18 +209,24 @@ impl<'a> Places<'a> {
         named(&self.resolve(event.site).0, functions) || self.called_by(event.context, functions)
     }
 
+    /// Walks outwards to a context that is known; stacks may be too deep for recursion.
     fn called_by(&mut self, context: ContextId, functions: &[String]) -> bool {
-        if let Some(known) = self.contexts.get(&context) {
-            return *known;
-        }
-        let is = match self.recording.caller(context) {
-            Some((outer, site)) => {
-                named(&self.resolve(site).0, functions) || self.called_by(outer, functions)
+        let mut walked = Vec::new();
+        let mut next = context;
+        let found = loop {
+            if let Some(known) = self.contexts.get(&next) {
+                break *known;
             }
-            None => false,
+            walked.push(next);
+            match self.recording.caller(next) {
+                Some((_, site)) if named(&self.resolve(site).0, functions) => break true,
+                Some((outer, _)) => next = outer,
+                None => break false,
+            }
         };
-        self.contexts.insert(context, is);
-        is
+        self.contexts
+            .extend(walked.into_iter().map(|context| (context, found)));
+        found
     }
 
     fn stack(&mut self, event: &Event<'_>) -> String {

@@ -111,6 +111,7 @@ fn run(report: &Report, base: Option<&str>) -> Run {
         tool: json!({"driver": {
             "name": "Crashpoint",
             "version": env!("CARGO_PKG_VERSION"),
+            "informationUri": env!("CARGO_PKG_REPOSITORY"),
             "rules": rules,
         }}),
         invocations: [json!({

@@ -13,6 +13,10 @@ use crate::source::{Sources, line_starts, span};
 /// Steps of a history that are shown; the ones before them are counted.
 const MAX_STEPS: usize = 8;
 
+/// Frames of a deep call stack that are shown at its inner and at its outer end.
+const INNER_FRAMES: usize = 16;
+const OUTER_FRAMES: usize = 4;
+
 /// How to render.
 #[derive(Clone, Debug, Default)]
 pub struct Style {
@@ -36,6 +40,13 @@ pub fn render(report: &Report, style: &Style, sources: &mut Sources) -> String {
     }
     out.push_str(&closing(report));
     out.push('\n');
+    if let Some(finding) = report.findings.first() {
+        let _ = writeln!(
+            out,
+            "judged under {}; `crashpoint lint --explain model` says what that means",
+            finding.model
+        );
+    }
     out
 }
 
@@ -104,9 +115,16 @@ fn marks(finding: &Finding) -> Vec<Mark> {
         .own_step()
         .and_then(|index| index.checked_sub(hidden));
     let numbered = steps.len() > usize::from(own_step.is_some());
-    let label = |number: usize, text: &str| match numbered {
-        true => format!("({number}) {text}"),
-        false => text.to_owned(),
+    let several_threads = steps.iter().any(|step| step.thread != steps[0].thread);
+    let label = |number: usize, text: &str| {
+        let thread = steps.get(number - 1).and_then(|step| step.thread);
+        match (numbered, thread) {
+            (true, Some(thread)) if several_threads => {
+                format!("({number}) thread {thread}: {text}")
+            }
+            (true, _) => format!("({number}) {text}"),
+            (false, _) => text.to_owned(),
+        }
     };
     let mut marks: Vec<Mark> = Vec::new();
     if let Some(location) = &finding.location {
@@ -280,7 +298,15 @@ fn stack_note(finding: &Finding, style: &Style) -> Option<String> {
         return None;
     }
     let mut note = String::from("call stack, innermost first:");
-    for frame in &finding.stack {
+    let frames = finding.stack.len();
+    let hidden = INNER_FRAMES..frames.saturating_sub(OUTER_FRAMES);
+    for (index, frame) in finding.stack.iter().enumerate() {
+        if hidden.len() > 1 && hidden.contains(&index) {
+            if index == hidden.start {
+                let _ = write!(note, "\n  … {}", count(hidden.len() as u64, "more frame"));
+            }
+            continue;
+        }
         let _ = match &frame.location {
             Some(at) => {
                 write!(

@@ -45,6 +45,7 @@ fn a_report_ends_with_problems_and_counts() {
     let expected = "\
 warning: recording stopped at the byte limit
 2 findings in 1,234 events: 1 error, 1 warning
+judged under x86-adr; `crashpoint lint --explain model` says what that means
 ";
     assert!(text.ends_with(expected), "{text}");
 }
@@ -149,4 +150,30 @@ fn the_event_itself_is_the_last_step() {
     finding.history.drain(..2);
     let text = render_finding(&finding, &style(), &mut sources());
     assert!(text.contains("^ flushed again: 64 bytes"), "{text}");
+}
+
+#[test]
+fn threads_are_named_where_there_are_several() {
+    let mut finding = examples::extra_flush();
+    finding.history[0].thread = Some(3);
+    let text = render_finding(&finding, &style(), &mut sources());
+    assert!(
+        text.contains("- (1) thread 3: the line was stored to here"),
+        "{text}"
+    );
+    assert!(
+        text.contains("- (2) thread 0: the line was flushed here"),
+        "{text}"
+    );
+}
+
+#[test]
+fn deep_stacks_are_cut_in_the_middle() {
+    let mut finding = examples::extra_flush();
+    let frame = finding.stack[2].clone();
+    finding.stack.splice(3..3, vec![frame; 1000]);
+    let text = render_finding(&finding, &style(), &mut sources());
+    assert!(text.contains("… 984 more frames"), "{text}");
+    assert!(text.contains("main at store.c:12"), "{text}");
+    assert!(text.lines().count() < 50);
 }

@@ -105,6 +105,10 @@ fn rules_explain_themselves() {
         .ended(0)
         .prints("# unlogged-update");
     stage
+        .run(&["lint", "--explain", "model"])
+        .ended(0)
+        .prints("What a verdict means");
+    stage
         .run(&["lint", "--explain", "nonsense"])
         .ended(1)
         .says("the rules are");
