@@ -90,6 +90,7 @@ impl<'a> Resolver<'a> {
         let mut last_library = None;
         for site in std::iter::once(site).chain(callers) {
             let Some(resolved) = self.program.resolve(site) else {
+                stack.extend(unknown(site));
                 continue;
             };
             self.push_frames(&resolved, &mut stack);
@@ -146,6 +147,15 @@ impl<'a> Resolver<'a> {
             function: function_name(site.function),
         })
     }
+}
+
+/// A place whose model is missing: its number still tells it from others.
+fn unknown(site: SiteId) -> Option<Frame> {
+    (site != SiteId::NONE).then(|| Frame {
+        function: format!("site {} of an unknown function", site.0),
+        location: None,
+        helper: false,
+    })
 }
 
 impl From<rules::Severity> for Severity {
