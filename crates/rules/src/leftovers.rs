@@ -6,22 +6,21 @@
 //! guess decides which of the two rules reports a site, never whether one does; no site is
 //! reported by both.
 //!
-//! A flush writes back whatever the line holds, so that a lock or a counter is flushed by accident
-//! whenever its neighbours are. A store was flushed **on purpose** if its line was flushed with no
-//! fence of its thread between the store and the last store to the line before the flush: it
-//! belongs to the batch that the flush was for. A locked instruction counts as a fence here, for
-//! the store that takes a lock is no part of what the lock protects. If several sites have a
-//! part in the batch, it says nothing about bytes that had never been stored before: objects are
-//! initialised and flushed whole, volatile fields included.
+//! The question is asked of bytes. They are **volatile** if nothing in the recording ever flushed a
+//! value stored to them, or if they are a lock: changed by locked instructions, and never flushed
+//! on purpose. Else they were persisted at another time, and the store that was not is a mistake.
+//! A site stores volatile data if more lines that it left dirty say so than say otherwise, and than
+//! it has stores that were flushed on purpose.
 //!
-//! Bytes are **persistent** if a store to them was flushed on purpose, at any time, by any site.
-//! Otherwise they are **volatile** if they were stored to again after a store that was not flushed
-//! on purpose: a program that replaces a value that it did not persist does not need it after a
-//! crash. A site stores volatile data if more of the lines it left dirty speak for that than
-//! against it, and its stores are flushed on purpose in less than a tenth of the cases.
+//! A flush writes back whatever the line holds, so that a counter is flushed by accident whenever
+//! its neighbours are. A store was flushed **on purpose** if its line was flushed with no fence of
+//! its thread between the store and the last store to the line before the flush: it belongs to the
+//! batch that the flush was for. If several sites have a part in the batch, it says nothing about
+//! bytes that had never been stored before: objects are initialised and flushed whole.
 //!
-//! Where a volatile place is found, all sites that store to it are to blame, also those whose
-//! stores happened to be flushed along with a neighbour each time.
+//! Where a place is left dirty and was stored to again after a store that was not flushed on
+//! purpose, all sites that store to it are to blame, also those whose stores happened to be flushed
+//! along with a neighbour each time. A program that leaves nothing dirty is never blamed.
 //!
 //! Stores of a process that did not end in order may just have been interrupted: only those that
 //! at least [`FENCES_AFTER`] fences of their thread followed are taken for left.
@@ -37,9 +36,6 @@ use thin_vec::ThinVec;
 /// How many fences must follow a store for it to count as left when its process was killed.
 pub const FENCES_AFTER: usize = 16;
 
-/// Stores of more bytes than this are copies of objects, and compared only with their like.
-const NARROW_BYTES: u32 = 8;
-
 /// What is known of a line beyond its state. All masks are of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Habits {
@@ -51,8 +47,10 @@ pub(crate) struct Habits {
     careless: u64,
     /// Stored to before the last flush.
     known: u64,
-    /// Flushed on purpose, by narrow and by wide stores.
-    purposeful: [u64; 2],
+    /// Flushed on purpose.
+    purposeful: u64,
+    /// Stored to by a locked instruction.
+    locked: u64,
     /// Stores that were flushed, but not on purpose.
     late: ThinVec<(Origin, u64)>,
 }
@@ -68,7 +66,6 @@ struct Fate {
     on_purpose: u32,
     late: u32,
     locked: bool,
-    wide: bool,
 }
 
 /// Stores of one origin to one line that were never flushed.
@@ -84,7 +81,7 @@ pub(crate) struct Left {
     pub(crate) mark: Mark,
     pub(crate) count: u64,
     repeated: bool,
-    persistent: bool,
+    volatile: bool,
 }
 
 /// The analysis, and after [`Leftovers::conclude`] its results.
@@ -96,10 +93,6 @@ pub(crate) struct Leftovers {
     pub(crate) missing: Vec<Left>,
     /// Stores to volatile data.
     pub(crate) volatile: Vec<Left>,
-}
-
-fn wide(mask: u64) -> bool {
-    mask.count_ones() > NARROW_BYTES
 }
 
 impl Leftovers {
@@ -123,16 +116,16 @@ impl Leftovers {
         match kind {
             StoreKind::Foreign => {}
             StoreKind::NonTemporal => {
-                habits.purposeful[usize::from(wide(mask))] |= mask;
+                habits.purposeful |= mask;
                 habits.careless &= !mask;
                 habits.known |= mask;
             }
             StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => {
                 habits.rewritten |= mask & line.dirty;
-                self.fate(origin).wide |= wide(mask);
             }
             StoreKind::Locked | StoreKind::Assembly => {
                 habits.rewritten |= mask & line.dirty;
+                habits.locked |= mask;
                 self.fate(origin).locked = true;
             }
         }
@@ -159,14 +152,13 @@ impl Leftovers {
         } else {
             fate.late = fate.late.saturating_add(1);
         }
-        let wide = usize::from(fate.wide);
         if meant {
             let proven = if alone {
                 writer.mask
             } else {
                 writer.mask & habits.known
             };
-            habits.purposeful[wide] |= proven;
+            habits.purposeful |= proven;
             habits.careless &= !writer.mask;
         } else {
             habits.careless |= writer.mask;
@@ -211,106 +203,104 @@ impl Leftovers {
         self.fates.resize(origins.len(), Fate::default());
         let mut left = Vec::new();
         for (id, line) in tracker.lines().filter(|(_, line)| line.dirty != 0) {
+            let Some(last) = line.last_writer() else {
+                continue;
+            };
             for (writer, own) in line.latest() {
-                let concerned = writer.mask & line.dirty != 0;
+                // What was replaced before the next fence was never meant to last.
+                let meant = own != 0 || writer.epoch != last.epoch;
+                let concerned = writer.mask & line.dirty != 0 && meant;
                 if concerned && !self.interrupted(origins, names, writer) {
-                    left.push(self.judge(id, line, tracker.extra(id), writer, own));
+                    left.push(judge(id, line, tracker.extra(id), writer, own));
                 }
             }
         }
-        let volatile = self.volatile_sites(origins, &left);
-        for left in left {
-            if volatile.contains(&origins.info(left.origin).site) {
-                self.volatile.push(left);
-            } else if left.own != 0 {
-                self.missing.push(left);
-            }
-        }
-        self.blame_late(origins, tracker);
-    }
-
-    fn judge(
-        &self,
-        id: LineId,
-        line: &Line,
-        habits: Option<&Habits>,
-        writer: &Writer,
-        own: u64,
-    ) -> Left {
-        let mask = writer.mask & line.dirty;
-        let wide = usize::from(self.fates[writer.origin.index()].wide);
-        let repeated = habits.map_or(0, |habits| habits.repeated | habits.rewritten);
-        Left {
-            origin: writer.origin,
-            line: id,
-            mask,
-            own,
-            mark: writer.mark(),
-            count: u64::from(writer.count),
-            repeated: mask & repeated != 0,
-            persistent: habits.is_some_and(|habits| mask & habits.purposeful[wide] != 0),
-        }
-    }
-
-    fn volatile_sites(&self, origins: &Origins, left: &[Left]) -> FxHashSet<SiteId> {
-        #[derive(Default)]
-        struct Votes {
-            balance: i64,
-            on_purpose: u64,
-            otherwise: u64,
-        }
-        let mut votes: FxHashMap<SiteId, Votes> = FxHashMap::default();
-        for left in left {
-            let votes = votes.entry(origins.info(left.origin).site).or_default();
-            votes.balance += match (left.persistent, left.repeated) {
-                (true, _) => -1,
-                (false, true) => 1,
-                (false, false) => 0,
-            };
-            votes.otherwise += 1;
-        }
-        for (origin, info) in origins.iter() {
-            if let Some(votes) = votes.get_mut(&info.site) {
-                let fate = self.fates[origin.index()];
-                votes.on_purpose += u64::from(fate.on_purpose);
-                votes.otherwise += u64::from(fate.late);
-            }
-        }
-        let volatile = votes
-            .into_iter()
-            .filter(|(_, votes)| votes.balance > 0 && votes.on_purpose * 9 < votes.otherwise);
-        volatile.map(|(site, _)| site).collect()
-    }
-
-    /// Adds the sites whose stores to volatile places were always flushed, but never on purpose.
-    fn blame_late(&mut self, origins: &Origins, tracker: &Tracker) {
-        let mut known: FxHashSet<Origin> = self.volatile.iter().map(|left| left.origin).collect();
-        let forgotten: FxHashSet<SiteId> = self
-            .missing
+        let volatile = volatile_sites(origins, &left, &self.fates);
+        let reported: FxHashSet<SiteId> = left
             .iter()
             .map(|left| origins.info(left.origin).site)
             .collect();
+        let (mut unpersisted, mut missing) = left
+            .into_iter()
+            .partition(|left| volatile.contains(&origins.info(left.origin).site));
+        self.blame_late(origins, tracker, &reported, &mut unpersisted);
+        self.blame_late(origins, tracker, &reported, &mut missing);
+        self.volatile = unpersisted;
+        self.missing = missing;
+    }
+
+    /// Adds the sites whose stores to such places were always flushed, but never on purpose.
+    fn blame_late(
+        &self,
+        origins: &Origins,
+        tracker: &Tracker,
+        reported: &FxHashSet<SiteId>,
+        all: &mut Vec<Left>,
+    ) {
+        let mut purposeful: FxHashSet<SiteId> = FxHashSet::default();
+        for (origin, info) in origins.iter() {
+            if self.fates[origin.index()].on_purpose != 0 {
+                purposeful.insert(info.site);
+            }
+        }
+        let mut known: FxHashSet<Origin> = FxHashSet::default();
         let mut more = Vec::new();
-        for left in self.volatile.iter().filter(|left| left.repeated) {
+        for left in all.iter().filter(|left| left.repeated) {
             let Some(habits) = tracker.extra(left.line) else {
                 continue;
             };
             for (origin, mask) in &habits.late {
-                let fate = self.fates[origin.index()];
-                let concerned = mask & left.mask != 0 && fate.on_purpose < fate.late;
                 let site = origins.info(*origin).site;
-                if concerned && !forgotten.contains(&site) && known.insert(*origin) {
+                let innocent = reported.contains(&site) || purposeful.contains(&site);
+                if mask & left.mask != 0 && !innocent && known.insert(*origin) {
                     more.push(Left {
                         origin: *origin,
                         mask: mask & left.mask,
                         own: 0,
                         mark: Mark::default(),
-                        count: u64::from(fate.late),
+                        count: u64::from(self.fates[origin.index()].late),
                         ..*left
                     });
                 }
             }
         }
-        self.volatile.append(&mut more);
+        all.append(&mut more);
     }
+}
+
+fn judge(id: LineId, line: &Line, habits: Option<&Habits>, writer: &Writer, own: u64) -> Left {
+    let mask = writer.mask & line.dirty;
+    let repeated = habits.map_or(0, |habits| habits.repeated | habits.rewritten);
+    let volatile = habits.is_none_or(|habits| {
+        let persisted = mask & habits.known != 0;
+        let lock = mask & !habits.locked == 0 && mask & habits.purposeful == 0;
+        !persisted || lock
+    });
+    Left {
+        origin: writer.origin,
+        line: id,
+        mask,
+        own,
+        mark: writer.mark(),
+        count: u64::from(writer.count),
+        repeated: mask & repeated != 0,
+        volatile,
+    }
+}
+
+/// The sites that leave volatile places dirty. A site whose stores are flushed on purpose
+/// elsewhere stores persistent data, and forgot one line of it.
+fn volatile_sites(origins: &Origins, left: &[Left], fates: &[Fate]) -> FxHashSet<SiteId> {
+    let mut votes: FxHashMap<SiteId, i64> = FxHashMap::default();
+    for left in left {
+        *votes.entry(origins.info(left.origin).site).or_default() +=
+            if left.volatile { 1 } else { -1 };
+    }
+    for (origin, info) in origins.iter() {
+        if let Some(balance) = votes.get_mut(&info.site) {
+            *balance -= i64::from(fates[origin.index()].on_purpose);
+        }
+    }
+    let volatile = votes.into_iter().filter(|(_, balance)| *balance > 0);
+    volatile.map(|(site, _)| site).collect()
 }

@@ -25,7 +25,7 @@ may begin in the middle of a line.
 
 ## What it can get wrong
 
-- A place that the program never flushes on purpose and stores to over and over is taken for \
+- A place that nothing in the recording ever persists, or that is used as a lock, is taken for \
 volatile data, and reported by `unpersisted` instead. If it is not volatile, both names mean the \
 same mistake.
 - Data that may be lost by design (a buffer whose last part need not survive, a node that is about \
@@ -65,17 +65,19 @@ impl Rule for MissingFlush {
 }
 
 fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
-    let (_, first) = left
-        .iter()
-        .min_by_key(|(_, left)| left.mark.order)
-        .expect("never empty");
+    let dirty = left.iter().filter(|(_, left)| left.mark.happened());
+    let first = dirty.min_by_key(|(_, left)| left.mark.order);
+    let (_, first) = first.or(left.first()).expect("never empty");
+    let total = scene.total(path);
+    let count: u64 = left.iter().map(|(_, left)| left.count).sum();
     let tally = Tally {
-        count: left.iter().map(|(_, left)| left.count).sum(),
-        total: scene.total(path),
+        count: count.min(total),
+        total,
     };
-    let message = match tally.total {
-        total if total <= tally.count => "this store is never flushed".to_owned(),
-        total => format!(
+    let message = match (first.mark.happened(), tally.total) {
+        (false, _) => "this store is flushed only when a neighbour in its line is".to_owned(),
+        (true, total) if total <= tally.count => "this store is never flushed".to_owned(),
+        (true, total) => format!(
             "{} of {total} stores made here are never flushed",
             tally.count
         ),
@@ -84,7 +86,11 @@ fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
         path,
         tally,
         first: first.mark,
-        place: first.line.span(first.own),
+        place: first.line.span(if first.own != 0 {
+            first.own
+        } else {
+            first.mask
+        }),
         message,
         help: HELP.to_owned(),
         history: history(scene, first),
@@ -164,6 +170,9 @@ mod tests {
     #[test]
     fn each_call_path_is_a_finding_of_its_own() {
         let mut tape = Tape::default();
+        for line in [0, 64, 128] {
+            tape.store(1, line..line + 8).persist(2, line);
+        }
         tape.context(1).store(4, 0..8).store(4, 64..72);
         tape.context(2).store(4, 128..136);
         assert_found!(tape, [("missing-flush", 4, 2), ("missing-flush", 4, 1)]);
@@ -205,9 +214,23 @@ mod tests {
     }
 
     #[test]
+    fn a_site_whose_stores_are_only_flushed_by_accident_is_found_too() {
+        let mut tape = Tape::default();
+        // A counter at 0, pointers at 8; the pointer is persisted from time to time.
+        tape.store(9, 0..16).persist(10, 0);
+        for _ in 0..3 {
+            tape.store(1, 0..8).store(12, 64..72).persist(13, 64);
+            tape.store(2, 0..8).store(12, 64..72).persist(13, 64);
+            tape.store(3, 8..16).persist(4, 0);
+        }
+        tape.store(1, 0..8).store(12, 64..72).persist(13, 64);
+        assert_found!(tape, [("missing-flush", 2, 3), ("missing-flush", 1, 1)]);
+    }
+
+    #[test]
     fn a_killed_process_may_have_been_interrupted() {
         let mut tape = Tape::default();
-        tape.kill().store(1, 0..8);
+        tape.kill().store(4, 0..8).persist(5, 0).store(1, 0..8);
         for _ in 0..FENCES_AFTER {
             tape.store(2, 64..72).persist(3, 64);
         }
