@@ -23,7 +23,8 @@ Build your program with crashpoint-cc or crashpoint-c++ (drop-ins for clang), th
 
 #[derive(Debug, Parser)]
 #[command(name = "crashpoint", version, about = ABOUT, max_term_width = 100)]
-#[command(after_help = MAIN_EXAMPLES, after_long_help = format!("{MAIN_EXAMPLES}\n\n{}", exit::HELP))]
+#[command(after_help = MAIN_EXAMPLES)]
+#[command(after_long_help = format!("{MAIN_EXAMPLES}\n\n{}", exit::HELP))]
 pub struct Cli {
     /// Colours in the output
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
@@ -192,7 +193,7 @@ pub struct Show {
     #[arg(value_name = "FUNCTION", requires = "ir")]
     pub function_name: Option<String>,
     /// Print the program model that crashpoint-cc put into a binary, object or archive
-    #[arg(long, conflicts_with_all = ["stats", "threads", "range", "functions", "kinds", "limit", "stack"])]
+    #[arg(long, conflicts_with_all = ["stats", "threads", "range", "functions", "kinds"])]
     pub ir: bool,
     /// Only counts
     #[arg(long)]

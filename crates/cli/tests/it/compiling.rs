@@ -254,7 +254,9 @@ fn c_plus_plus_has_its_library_and_its_exceptions() {
 #include <stdexcept>
 #include <string>
 static int f(int n) { if (n > 2) throw std::runtime_error(std::to_string(n)); return n; }
-int main() { try { return f(3); } catch (const std::runtime_error &e) { return e.what()[0] - '3'; } }
+int main() {
+    try { return f(3); } catch (const std::runtime_error &e) { return e.what()[0] - '3'; }
+}
 ";
     stage.write("throws.cc", source);
     for options in [&["-O0"][..], &["-O2"], &["-O2", "-static"]] {

@@ -330,9 +330,10 @@ fn transactions_of_other_libraries_are_named_in_the_settings() {
 #include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
-__attribute__((noinline)) void my_begin(void) { __asm__ volatile(\"\"); }
-__attribute__((noinline)) void my_log(void *p, size_t n) { __asm__ volatile(\"\" :: \"r\"(p), \"r\"(n)); }
-__attribute__((noinline)) void my_commit(void *p) { _mm_clflush(p); _mm_sfence(); }
+#define NOINLINE __attribute__((noinline))
+NOINLINE void my_begin(void) { __asm__ volatile(\"\"); }
+NOINLINE void my_log(void *p, size_t n) { __asm__ volatile(\"\" :: \"r\"(p), \"r\"(n)); }
+NOINLINE void my_commit(void *p) { _mm_clflush(p); _mm_sfence(); }
 int main(int argc, char **argv) {
     int fd = open(argv[argc - 1], O_RDWR | O_CREAT, 0644);
     if (fd < 0 || ftruncate(fd, 4096) != 0) return 1;
@@ -356,7 +357,7 @@ int main(int argc, char **argv) {
         .run(&["lint", "out"])
         .ended(2)
         .prints("unlogged-update")
-        .prints("transactions.c:16")
+        .prints("transactions.c:17")
         .prints("1 finding in ");
 }
 
