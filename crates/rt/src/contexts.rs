@@ -63,17 +63,49 @@ impl Table {
 
     /// The context of a call if it is found at first sight; 0 otherwise.
     #[inline(always)]
-    pub fn glance(&self, parent: u32, site: u32) -> u32 {
-        if self.capacity == 0 {
-            return 0;
-        }
+    fn glance(&self, parent: u32, site: u32) -> u32 {
         let key = key(parent, site);
-        // SAFETY: an index is below the capacity.
+        // SAFETY: an index is below the capacity, and a context is known, so there are entries.
         let entry = unsafe { &*self.entries.add(self.index(key) as usize) };
         if entry.key == key {
             entry.context as u32
         } else {
             0
+        }
+    }
+
+    /// As [`Table::resolve`], if all contexts on the way are known and found at first sight.
+    /// Otherwise returns 0; what has been found is noted nevertheless.
+    ///
+    /// # Safety
+    /// `bottom..=top` are frames of one stack.
+    #[inline(always)]
+    pub unsafe fn resolve_known(&self, bottom: *mut Frame, top: *mut Frame) -> u32 {
+        // SAFETY: all frames between the two are readable and writable.
+        unsafe {
+            let mut known = top;
+            while (*known).context == 0 {
+                if known == bottom {
+                    return 0;
+                }
+                known = known.sub(1);
+            }
+            let mut context = (*known).context;
+            while known < top {
+                if known == bottom {
+                    context = BOTTOM;
+                } else if self.capacity == 0 {
+                    return 0;
+                } else {
+                    context = self.glance(context, (*known).site);
+                    if context == 0 {
+                        return 0;
+                    }
+                }
+                known = known.add(1);
+                (*known).context = context;
+            }
+            context
         }
     }
 
@@ -118,6 +150,51 @@ impl Table {
         })
     }
 
+    /// Finds the context of the activation `top` of a shadow stack whose bottom frame is `bottom`,
+    /// and of all its callers on the way. `define` is told of each new context.
+    ///
+    /// # Safety
+    /// `bottom..=top` are frames of one stack.
+    pub unsafe fn resolve(
+        &mut self,
+        bottom: *mut Frame,
+        top: *mut Frame,
+        mut define: impl FnMut(u32, u32),
+    ) -> u32 {
+        // SAFETY: all frames between the two are readable and writable.
+        unsafe {
+            let mut known = top;
+            while known > bottom && (*known).context == 0 {
+                known = known.sub(1);
+            }
+            (*bottom).context = BOTTOM;
+            while known < top {
+                let (parent, site) = ((*known).context, (*known).site);
+                let context = if known == bottom {
+                    BOTTOM
+                } else {
+                    self.callee(parent, site, &mut define)
+                };
+                known = known.add(1);
+                (*known).context = context;
+            }
+            (*top).context
+        }
+    }
+
+    fn callee(&mut self, parent: u32, site: u32, define: &mut impl FnMut(u32, u32)) -> u32 {
+        match self.intern(parent, site) {
+            Some(Interned { context, is_new }) => {
+                if is_new {
+                    define(parent, site);
+                }
+                context
+            }
+            // Without memory, deep stacks look like shallow ones.
+            None => parent,
+        }
+    }
+
     fn bytes(capacity: u64) -> usize {
         capacity as usize * size_of::<Entry>()
     }
@@ -154,47 +231,6 @@ impl Table {
     }
 }
 
-/// Finds the context of the activation `top` of a shadow stack whose bottom frame is `bottom`, and
-/// of all its callers on the way. `define` is told of each new context.
-///
-/// # Safety
-/// `bottom..=top` are frames of one stack.
-pub unsafe fn resolve(
-    table: &mut Table,
-    bottom: *mut Frame,
-    top: *mut Frame,
-    mut define: impl FnMut(u32, u32),
-) -> u32 {
-    // SAFETY: all frames between the two are readable and writable.
-    unsafe {
-        let mut known = top;
-        while known > bottom && (*known).context == 0 {
-            known = known.sub(1);
-        }
-        (*bottom).context = BOTTOM;
-        while known < top {
-            let (parent, site) = ((*known).context, (*known).site);
-            let context = if known == bottom {
-                BOTTOM
-            } else {
-                match table.intern(parent, site) {
-                    Some(Interned { context, is_new }) => {
-                        if is_new {
-                            define(parent, site);
-                        }
-                        context
-                    }
-                    // Without memory, deep stacks look like shallow ones.
-                    None => parent,
-                }
-            };
-            known = known.add(1);
-            (*known).context = context;
-        }
-        (*top).context
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,8 +245,8 @@ mod tests {
         let range = frames.as_mut_ptr_range();
         // SAFETY: the frames of the slice.
         let context = unsafe {
-            resolve(table, range.start, range.end.sub(1), |parent, site| {
-                defined.push((parent, site))
+            table.resolve(range.start, range.end.sub(1), |parent, site| {
+                defined.push((parent, site));
             })
         };
         (context, defined)
@@ -240,6 +276,29 @@ mod tests {
     }
 
     #[test]
+    fn known_chains_are_found_without_interning() {
+        let mut table = Table::new();
+        let chain = [frame(0), frame(7), frame(8), frame(9)];
+        let known = |table: &Table, mut frames: [Frame; 4]| {
+            let range = frames.as_mut_ptr_range();
+            // SAFETY: the frames of the array.
+            unsafe { table.resolve_known(range.start, range.end.sub(1)) }
+        };
+        assert_eq!(known(&table, chain), 0);
+        let mut frames = chain;
+        let (context, _) = resolved(&mut table, &mut frames);
+        assert_eq!(known(&table, frames), context);
+        // The bottom alone is known.
+        let mut fresh = chain;
+        fresh[0].context = BOTTOM;
+        assert_eq!(known(&table, fresh), context);
+        let mut other = fresh;
+        other[2].site = 77;
+        assert_eq!(known(&table, other), 0);
+        table.release();
+    }
+
+    #[test]
     fn contexts_survive_growth() {
         let mut table = Table::new();
         for site in 1..100_000u32 {
@@ -251,9 +310,9 @@ mod tests {
             let interned = table.intern(site % 5 + 1, site).unwrap();
             assert!(!interned.is_new);
             assert_eq!(interned.context, site + 1);
-            assert!([0, site + 1].contains(&table.glance(site % 5 + 1, site)));
+            let glance = table.glance(site % 5 + 1, site);
+            assert!([0, site + 1].contains(&glance));
         }
-        assert_eq!(table.glance(1, 1_000_000), 0);
         table.release();
     }
 }

@@ -67,14 +67,11 @@ impl State {
         if !self.has_room() {
             return false;
         }
-        let frame = self.thread.frame;
-        // SAFETY: the frame is one of the shadow stack, and above its bottom there is a caller.
+        // SAFETY: both are frames of this thread's shadow stack.
         let context = unsafe {
-            if (*frame).context == 0 && frame > self.own.bottom.add(1) {
-                let caller = &*frame.sub(1);
-                (*frame).context = self.own.contexts.glance(caller.context, caller.site);
-            }
-            (*frame).context
+            self.own
+                .contexts
+                .resolve_known(self.own.bottom, self.thread.frame)
         };
         if context == 0 {
             self.enter_context();
@@ -97,7 +94,7 @@ impl State {
         let (bottom, top) = (self.own.bottom, self.thread.frame);
         // SAFETY: both are frames of this thread's shadow stack.
         let context = unsafe {
-            contexts::resolve(&mut table, bottom, top, |parent, site| {
+            table.resolve(bottom, top, |parent, site| {
                 if self.has_room() {
                     self.encode(|to, _| to.define_context(parent - 1, site));
                 }

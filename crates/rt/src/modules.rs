@@ -93,9 +93,21 @@ fn envelope() -> (u64, u64) {
 
 /// The bits of a gate that tell what is recorded beyond level pm.
 fn details(level: Level, loads: bool) -> u32 {
-    let flow = if level >= Level::Flow { detail::FLOW } else { 0 };
-    let value = if level >= Level::Value { detail::VALUE } else { 0 };
-    let loads = if loads && level != Level::Off { detail::LOADS } else { 0 };
+    let flow = if level >= Level::Flow {
+        detail::FLOW
+    } else {
+        0
+    };
+    let value = if level >= Level::Value {
+        detail::VALUE
+    } else {
+        0
+    };
+    let loads = if loads && level != Level::Off {
+        detail::LOADS
+    } else {
+        0
+    };
     flow | value | loads
 }
 
