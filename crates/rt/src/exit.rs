@@ -12,7 +12,7 @@
 use crate::events;
 use crate::libraries;
 use crate::lock;
-use crate::process;
+use crate::process::{self, Status};
 use crate::regions::REGIONS;
 use crate::run;
 use crate::shadow;
@@ -72,26 +72,25 @@ pub fn reopen() {
 
 /// Writes down that this process ends.
 pub fn end(how: &str, code: c_int) {
-    let Some(state) = events::recording_state() else {
-        return;
-    };
-    // A child of vfork runs in its parent's memory; it is not the parent that ends.
-    if state.header.process != sys::process_id() || ENDED.swap(true, Ordering::Relaxed) {
+    let has_run = matches!(process::status(), Status::Recording | Status::Stopped);
+    if !has_run || !run::is_owner() || ENDED.swap(true, Ordering::Relaxed) {
         return;
     }
-    {
+    let state = events::recording_state();
+    if let Some(state) = state {
         let process = lock::lock();
         if let Some((base, end)) = REGIONS.envelope() {
             shadow::compare_range(&process, state, base, end);
         }
+        drop(process);
+        state.sync(0, SyncKind::ProcessExit, 0);
+        settle_all(state);
     }
-    state.sync(0, SyncKind::ProcessExit, 0);
     libraries::tell_once();
     if let Ok(mut line) = Text::new() {
         let _ = write!(line, "{{\"end\":{{\"how\":\"{how}\",\"code\":{code}}}}}");
         run::tell(&mut line);
     }
-    settle_all(state);
     if let Some(order) = process::order() {
         order.leave(sys::process_id());
     }

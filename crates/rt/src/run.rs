@@ -106,6 +106,14 @@ struct Prefix {
 // which has one thread.
 unsafe impl Sync for Prefix {}
 
+/// The process that the files belong to. A child of vfork runs in its parent's memory but has
+/// another number.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+pub fn is_owner() -> bool {
+    OWNER.load(Ordering::Relaxed) == sys::process_id()
+}
+
 static PREFIX: Prefix = Prefix {
     bytes: UnsafeCell::new([0; PATH_BYTES]),
     length: AtomicU32::new(0),
@@ -183,6 +191,7 @@ pub fn begin(out: &[u8], process: u32) -> Result<u32, Errno> {
                 let bytes = unsafe { &mut *PREFIX.bytes.get() };
                 bytes[..length].copy_from_slice(&text.bytes()[..length]);
                 PREFIX.length.store(length as u32, Ordering::Release);
+                OWNER.store(process, Ordering::Relaxed);
                 return Ok(run);
             }
             Err(Errno(libc::EEXIST)) => {}

@@ -196,3 +196,11 @@ pub unsafe extern "C" fn __sysv_signal(signal: c_int, handler: sighandler_t) -> 
         old.sa_sigaction
     }
 }
+
+/// # Safety
+/// As `__sysv_signal`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    // SAFETY: passed on.
+    unsafe { __sysv_signal(signal, handler) }
+}

@@ -40,6 +40,7 @@ fn expect_stop(bench: &Bench, output: &Output, count: std::ops::Range<usize>) {
     let run = recording.run();
     let stream = &run.streams[&0];
     assert!(stream.limit_reached);
+    assert_eq!(run.end(), Some(("exit", 0)));
     let stores = run.stores(StoreKind::Plain);
     assert!(count.contains(&stores.len()), "{}", stores.len());
     // What is there is a beginning of what happened.

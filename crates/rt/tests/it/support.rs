@@ -244,8 +244,12 @@ fn content(file: &[u8], position: layout::Position) -> (Vec<u8>, usize) {
     (all, position.window_length)
 }
 
-fn read_stream(path: &Path) -> Stream {
+/// `None`: the process ended before the stream had begun.
+fn read_stream(path: &Path) -> Option<Stream> {
     let file = fs::read(path).unwrap();
+    if file.iter().take(8).all(|byte| *byte == 0) {
+        return None;
+    }
     assert_eq!(file[..8], STREAM_MAGIC, "{}", path.display());
     assert_eq!(
         half(&file, offset_of!(StreamHeader, version)),
@@ -279,7 +283,7 @@ fn read_stream(path: &Path) -> Stream {
         .expect("positions that fit");
         content(&flow, position).0
     });
-    Stream {
+    Some(Stream {
         process: half(&file, offset_of!(StreamHeader, process)),
         system_thread: half(&file, offset_of!(StreamHeader, system_thread)),
         limit_reached: half(&file, offset_of!(StreamHeader, limit_reached)) != 0,
@@ -287,7 +291,7 @@ fn read_stream(path: &Path) -> Stream {
         length: records.len(),
         in_window,
         flow,
-    }
+    })
 }
 
 fn decode(records: &[u8]) -> Vec<Event> {
@@ -357,7 +361,9 @@ impl Recording {
                     .strip_prefix(&format!("{name}.t"))
                     .and_then(|rest| rest.strip_suffix(".pm"))
                 {
-                    let stream = read_stream(&folder.join(file));
+                    let Some(stream) = read_stream(&folder.join(file)) else {
+                        continue;
+                    };
                     assert!(name.starts_with(&format!("p{}-", stream.process)));
                     streams.insert(thread.parse().unwrap(), stream);
                 }
