@@ -8,7 +8,7 @@
 
 use crate::linkage::final_target;
 use crate::llvm::{self, Block, Value};
-use llvm_sys::{LLVMAtomicOrdering, LLVMOpcode};
+use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage, LLVMOpcode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Most instructions of an accessor.
@@ -93,7 +93,11 @@ fn is_accessor(function: Value) -> bool {
         "presplitcoroutine",
         "strictfp",
     ];
-    if final_target(function) != Some(function)
+    // What other objects may call is what users may want to watch.
+    let own = function.has_local_linkage()
+        || function.linkage() == LLVMLinkage::LLVMLinkOnceODRLinkage;
+    if !own
+        || final_target(function) != Some(function)
         || function.value_type().is_variadic()
         || KEPT.iter().any(|name| function.has_attribute(name))
     {

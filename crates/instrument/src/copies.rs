@@ -10,7 +10,6 @@ use crate::llvm::{Block, Value};
 use crate::lower::FunctionPlan;
 use crate::mode::{Merge, Mode};
 use crate::object::Object;
-use crashpoint_abi::Level;
 use llvm_sys::LLVMOpcode;
 use rustc_hash::FxHashMap;
 
@@ -19,6 +18,8 @@ use rustc_hash::FxHashMap;
 pub struct Copies {
     pub plain: Option<Value>,
     pub hooked: Value,
+    /// Where the hooks are: `hooked` itself, or what it hands over to in a quiet function.
+    pub body: Value,
 }
 
 /// Makes the copies, by original function. Bodies in place have none.
@@ -33,14 +34,24 @@ pub fn make(plans: &[FunctionPlan]) -> FxHashMap<Value, Copies> {
                 Mode::InPlace | Mode::Declaration | Mode::Unhooked(_) => return None,
             };
             let hooked = copy(function, "hooked", merge);
-            function.clone_body_to(hooked);
+            let body = match plan.quiet {
+                true => copy(function, "flow", merge),
+                false => hooked,
+            };
+            function.clone_body_to(body);
             hooked.forget_effects();
+            body.forget_effects();
             let plain = plain.then(|| {
                 let plain = copy(function, "plain", merge);
                 function.move_body_to(plain);
                 plain
             });
-            Some((function, Copies { plain, hooked }))
+            let copies = Copies {
+                plain,
+                hooked,
+                body,
+            };
+            Some((function, copies))
         })
         .collect()
 }
@@ -60,6 +71,7 @@ pub fn dispatch(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[Fun
         let Some(&Copies {
             plain: Some(plain),
             hooked,
+            ..
         }) = copies.get(&function)
         else {
             continue;
@@ -81,38 +93,51 @@ pub fn dispatch(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[Fun
     }
 }
 
-/// Puts a way to the plain body before the hooked one, for as long as neither branches nor loads are
-/// recorded.
+/// The hooked copy of a quiet function: the plain body, unless something beyond level pm is recorded.
 pub fn hand_over(object: &Object, plan: &FunctionPlan, copies: &Copies) {
     let build = &object.build;
-    let body = copies.hooked.blocks()[0];
-    let start = copies.hooked.prepend_block(object.module);
-    let to_plain = copies.hooked.append_block(object.module);
+    let hooked = copies.hooked;
+    let start = hooked.append_block(object.module);
+    let to_plain = hooked.append_block(object.module);
+    let to_body = hooked.append_block(object.module);
     build.set_location(None);
     build.at_end(start);
-    let flow = build.number(Level::Flow as u32);
-    let low = build.is_below(object.level(), flow);
-    let unasked = build.is_zero(object.load_span());
-    let silent = build.and(low, unasked);
-    let branch = build.branch_if(silent, to_plain, body);
-    branch.set_weights(1000, 1);
-    // What is allocated outside of the entry block is allocated at run time.
-    for instruction in body.instructions() {
-        if instruction.is_fixed_allocation() {
-            instruction.move_before(branch);
-        }
+    let nothing = build.is_zero(object.detail());
+    build.branch_if(nothing, to_plain, to_body).set_weights(1000, 1);
+    // What must be inlined may have no symbol that could be called.
+    let may_inline = plan.function.has_attribute("alwaysinline");
+    hooked.forward_to(copies.plain.unwrap_or(plan.function), to_plain, may_inline);
+    hooked.forward_to(copies.body, to_body, may_inline);
+    hooked.strip_entry_hooks();
+}
+
+/// Keeps the optimiser away from a body with hooks. Optimising it would take several times as long as
+/// the plain one takes, and gain little: it spends its time in hooks. What must be inlined is.
+pub fn leave_unoptimised(object: &Object, copies: &Copies) {
+    if !copies.body.has_attribute("alwaysinline") {
+        copies.body.add_attribute(object.module, "noinline");
+        copies.body.add_attribute(object.module, "optnone");
+        copies.body.remove_attribute("optsize");
+        copies.body.remove_attribute("minsize");
     }
-    let plain = copies.plain.unwrap_or(plan.function);
-    copies.hooked.forward_to(plain, to_plain, true);
 }
 
 /// Redirects calls between bodies of this module.
 pub fn redirect(copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
-    for &Copies { plain, hooked } in in_order(copies, plans) {
-        for (body, choose) in [
-            (plain, (|to: Copies| to.plain) as fn(Copies) -> Option<Value>),
-            (Some(hooked), |to: Copies| Some(to.hooked)),
-        ] {
+    for &Copies {
+        plain,
+        hooked,
+        body,
+    } in in_order(copies, plans)
+    {
+        let quiet = body != hooked;
+        let to_plain: fn(Copies) -> Option<Value> = |to| to.plain;
+        // In a quiet body all that it calls is quiet, and has no choice left.
+        let to_hooked: fn(Copies) -> Option<Value> = match quiet {
+            true => |to| Some(to.body),
+            false => |to| Some(to.hooked),
+        };
+        for (body, choose) in [(plain, to_plain), (Some(body), to_hooked)] {
             let calls = body
                 .into_iter()
                 .flat_map(Value::blocks)
@@ -134,7 +159,7 @@ pub fn redirect(copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
                 let same_type = call.called_type() == target.value_type();
                 if let Some(copy) = choose(to).filter(|_| same_type) {
                     call.set_called(copy);
-                    if copy == to.hooked {
+                    if copy == to.hooked || copy == to.body {
                         call.forget_call_effects();
                     }
                 }

@@ -13,6 +13,7 @@ mod accessors;
 mod action;
 mod asm;
 mod copies;
+mod helpers;
 mod hook;
 mod library;
 mod linkage;
@@ -126,7 +127,8 @@ fn instrument(module: llvm::Module, optimization: u32) -> Result<bool, String> {
     for plan in &lowered.plans {
         working_on(&plan.function.name());
         if let Some(copies) = copies.get(&plan.function) {
-            hook::insert(&object, plan, copies.hooked);
+            hook::insert(&object, plan, copies.body);
+            copies::leave_unoptimised(&object, copies);
             if plan.quiet {
                 copies::hand_over(&object, plan, copies);
             }

@@ -76,7 +76,14 @@ impl Modes {
         // A table of labels outside of the body can name one body only. A function whose group the
         // linker may drop must not leave copies behind that refer into the group.
         let grouped = function.has_comdat() && merge == Merge::Internal;
-        if grouped || function.block_address_escapes() {
+        // Variable arguments can only be handed on by a guaranteed tail call, and arguments on the
+        // stack must not be handed on by one: LLVM 19 overwrites the caller's frame.
+        let stuck = function.value_type().is_variadic()
+            && function
+                .parameters()
+                .into_iter()
+                .any(Value::is_parameter_on_stack);
+        if grouped || stuck || function.block_address_escapes() {
             return Mode::InPlace;
         }
         Mode::Copies(merge)

@@ -4,6 +4,7 @@
 use crate::llvm::{self, Builder, Type, Value};
 use crate::lower::{FunctionPlan, Lowered};
 use crate::action::Action;
+use crate::helpers::Helpers;
 use crashpoint_abi::layout::offsets;
 use crashpoint_abi::{ABI_VERSION, MODEL_SECTION, hooks};
 use crashpoint_ir::SiteId;
@@ -14,8 +15,8 @@ use std::fmt::Write as _;
 /// A hook: its type and its declaration.
 #[derive(Clone, Copy)]
 pub struct Hook {
-    ty: Type,
-    function: Value,
+    pub ty: Type,
+    pub function: Value,
 }
 
 /// The hooks that bodies call; see `crashpoint_abi::hooks`.
@@ -39,6 +40,7 @@ pub struct Object {
     pub module: llvm::Module,
     pub build: Builder,
     pub hooks: Hooks,
+    pub helpers: Helpers,
     gate: Value,
     descriptor: Value,
     watch: Value,
@@ -83,6 +85,7 @@ impl Object {
             module,
             build,
             hooks,
+            helpers: Helpers::default(),
             gate,
             descriptor,
             watch,
@@ -131,8 +134,8 @@ impl Object {
         self.gate_field(self.build.i32, offsets::GATE_LEVEL)
     }
 
-    pub fn load_span(&self) -> Value {
-        self.gate_field(self.build.i64, offsets::GATE_LOAD_SPAN)
+    pub fn detail(&self) -> Value {
+        self.gate_field(self.build.i32, offsets::GATE_DETAIL)
     }
 
     /// Whether an address lies in the envelope of persistent memory.
@@ -151,7 +154,8 @@ impl Object {
         let address = build.address(pointer);
         let base = self.gate_field(build.i64, offsets::GATE_PM_BASE);
         let distance = build.sub(address, base);
-        build.is_below(distance, self.load_span())
+        let span = self.gate_field(build.i64, offsets::GATE_LOAD_SPAN);
+        build.is_below(distance, span)
     }
 
     /// The number of a site in this process. The runtime sets the base when the object registers,

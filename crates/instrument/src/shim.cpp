@@ -3,6 +3,7 @@
 
 #include "llvm-c/Core.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Analysis/InlineCost.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/AttributeMask.h"
@@ -126,6 +127,65 @@ struct Warning : DiagnosticInfo {
   }
 };
 
+// Whether all uses of a constant are by instructions of the function.
+bool used_only_in(const Constant &constant, const Function &function) {
+  for (const User *user : constant.users()) {
+    if (auto *inside = dyn_cast<Instruction>(user)) {
+      if (inside->getFunction() != &function)
+        return false;
+    } else if (auto *expression = dyn_cast<ConstantExpr>(user)) {
+      if (!used_only_in(*expression, function))
+        return false;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The variables whose initializers a constant is part of; false if it is used in another way.
+bool find_variables(Constant &constant, SetVector<GlobalVariable *> &found) {
+  for (User *user : constant.users()) {
+    if (auto *variable = dyn_cast<GlobalVariable>(user))
+      found.insert(variable);
+    else if (!isa<Constant>(user) || isa<GlobalValue>(user) ||
+             !find_variables(*cast<Constant>(user), found))
+      return false;
+  }
+  return true;
+}
+
+// Collects the constant tables that hold addresses of the function's blocks and that only the
+// function uses. False if an address is used otherwise outside of the body.
+bool find_label_tables(Function &function, SmallVectorImpl<GlobalVariable *> &tables) {
+  SetVector<GlobalVariable *> found;
+  for (auto &block : function) {
+    auto *address = block.hasAddressTaken() ? BlockAddress::lookup(&block) : nullptr;
+    if (!address)
+      continue;
+    for (User *user : address->users()) {
+      if (auto *inside = dyn_cast<Instruction>(user)) {
+        if (inside->getFunction() != &function)
+          return false;
+        continue;
+      }
+      if (auto *variable = dyn_cast<GlobalVariable>(user))
+        found.insert(variable);
+      else if (used_only_in(*cast<Constant>(user), function))
+        continue;
+      else if (isa<GlobalValue>(user) || !find_variables(*cast<Constant>(user), found))
+        return false;
+    }
+  }
+  for (auto *table : found) {
+    if (!table->hasLocalLinkage() || !table->isConstant() || table->isThreadLocal() ||
+        !used_only_in(*table, function))
+      return false;
+    tables.push_back(table);
+  }
+  return true;
+}
+
 Instruction *instruction(LLVMValueRef value) { return cast<Instruction>(unwrap(value)); }
 
 } // namespace
@@ -237,22 +297,12 @@ bool cp_parameter_on_stack(LLVMValueRef value) {
   return argument->hasPassPointeeByValueCopyAttr();
 }
 
-// Whether some block's address is used outside of the body, as in a static table of labels.
+// Whether some block's address is known outside of the body, other than by a constant table that
+// only the body uses: such a table can be copied with the body.
 bool cp_block_address_escapes(LLVMValueRef value) {
   auto &function = *unwrap<Function>(value);
-  for (auto &block : function) {
-    if (!block.hasAddressTaken())
-      continue;
-    auto *address = BlockAddress::lookup(&block);
-    if (!address)
-      continue;
-    for (const User *user : address->users()) {
-      auto *inside = dyn_cast<Instruction>(user);
-      if (!inside || inside->getFunction() != &function)
-        return true;
-    }
-  }
-  return false;
+  SmallVector<GlobalVariable *> tables;
+  return !find_label_tables(function, tables);
 }
 
 // A function like another one, without body.
@@ -283,6 +333,9 @@ void cp_merge_by_name(LLVMValueRef value) {
 void cp_clone_body(LLVMValueRef from_value, LLVMValueRef to_value) {
   auto &from = *unwrap<Function>(from_value);
   auto &to = *unwrap<Function>(to_value);
+  // Before there is a second body that uses them.
+  SmallVector<GlobalVariable *> tables;
+  find_label_tables(from, tables);
   ValueToValueMapTy map;
   auto into = to.arg_begin();
   for (auto &argument : from.args())
@@ -292,6 +345,13 @@ void cp_clone_body(LLVMValueRef from_value, LLVMValueRef to_value) {
     map[&block] = copy;
     if (block.hasAddressTaken())
       map[BlockAddress::get(&from, &block)] = BlockAddress::get(&to, copy);
+  }
+  for (auto *table : tables) {
+    auto *copy = new GlobalVariable(*from.getParent(), table->getValueType(), true,
+                                    GlobalValue::PrivateLinkage, nullptr, table->getName());
+    copy->copyAttributesFrom(table);
+    copy->setInitializer(MapValue(table->getInitializer(), map));
+    map[table] = copy;
   }
   DISubprogram *old = from.getSubprogram();
   DISubprogram *made = nullptr;
@@ -421,7 +481,11 @@ LLVMValueRef cp_if(LLVMValueRef condition, LLVMValueRef before, uint32_t taken,
   MDNode *weights = nullptr;
   if (taken || not_taken)
     weights = MDBuilder(at->getContext()).createBranchWeights(taken, not_taken);
-  return wrap(SplitBlockAndInsertIfThen(unwrap(condition), at->getIterator(), false, weights));
+  auto *end = SplitBlockAndInsertIfThen(unwrap(condition), at->getIterator(), false, weights);
+  // Bodies with hooks are not laid out by the optimiser: what is rare goes out of the way here.
+  if (taken < not_taken)
+    end->getParent()->moveAfter(&end->getFunction()->back());
+  return wrap(end);
 }
 
 LLVMBasicBlockRef cp_split(LLVMValueRef before) {
@@ -450,6 +514,19 @@ unsigned cp_predecessor_count(LLVMBasicBlockRef block) { return pred_size(unwrap
 
 void cp_move_before(LLVMValueRef value, LLVMValueRef before) {
   instruction(value)->moveBefore(instruction(before));
+}
+
+// The instruction that a builder inserts before; null at the end of a block.
+LLVMValueRef cp_insert_point(LLVMBuilderRef builder) {
+  auto *block = unwrap(builder)->GetInsertBlock();
+  auto at = unwrap(builder)->GetInsertPoint();
+  return !block || at == block->end() ? nullptr : wrap(&*at);
+}
+
+// As clang gives to every function of the module, so that debuggers can unwind through it.
+void cp_add_unwind_table(LLVMValueRef value) {
+  auto &function = *unwrap<Function>(value);
+  function.setUWTableKind(function.getParent()->getUwtable());
 }
 
 // Marks what we insert: sanitizers must not check it.

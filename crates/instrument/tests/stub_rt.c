@@ -18,7 +18,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct gate { uint32_t level, reserved; uint64_t pm_base, pm_span, load_span; };
+struct gate {
+    uint32_t level, reserved;
+    uint64_t pm_base, pm_span, load_span;
+    uint32_t detail, reserved_too;
+};
 struct module {
     uint32_t abi_version, site_count;
     uint8_t model_id[16];
@@ -72,6 +76,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
 static void set_gates(void) {
     const char *loads = getenv("STUB_LOADS");
     for (int i = 0; i < gate_count; i++) {
+        gates[i]->detail = (level >= 2) | (level >= 3) << 1 | (level && loads && *loads) << 2;
         gates[i]->level = level;
         if (mapped) {
             gates[i]->pm_base = (uint64_t)PM_BASE;

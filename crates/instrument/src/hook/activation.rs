@@ -11,14 +11,16 @@ use crate::llvm::{Builder, Value};
 use crate::lower::FunctionPlan;
 use crate::mode::Mode;
 use crate::object::Object;
-use crashpoint_abi::layout::offsets;
-use crashpoint_abi::{Frame, Level};
-use llvm_sys::LLVMIntPredicate;
+use crashpoint_abi::Frame;
+use crashpoint_abi::layout::{detail, offsets};
 
 pub struct Activation {
     entry: Entry,
+    /// Something beyond level pm is recorded.
+    busy: Held,
     flow: Held,
     value: Held,
+    loads: Held,
 }
 
 /// A value that was computed at the start.
@@ -65,40 +67,26 @@ impl Activation {
         start: Value,
     ) -> Activation {
         let build = &object.build;
-        let hold = Holder {
-            build,
-            in_slots: returns_twice(plan, instructions),
-        };
-        let slots: Vec<Value> = match hold.in_slots {
-            true => [build.pointer, build.pointer, build.i1, build.i1, build.i1]
-                .map(|ty| build.alloca(ty))
-                .to_vec(),
-            false => Vec::new(),
-        };
-        let slot = |index: usize| slots.get(index).copied();
+        let in_slots = returns_twice(plan, instructions);
+        let late_slot = may_enter_late(plan).then(|| build.alloca(build.pointer));
+        let mut hold = Holder::new(build, in_slots);
         let site = plan.site.expect("a hooked function has a site");
-        let late = may_enter_late(plan);
-        let late_slot = late.then(|| build.alloca(build.pointer));
-        let level = object.level();
-        let reaches = |wanted: Level| {
-            let wanted = build.number(wanted as u32);
-            build.compare(LLVMIntPredicate::LLVMIntUGE, level, wanted)
-        };
-        let (flow, value) = (reaches(Level::Flow), reaches(Level::Value));
         let enter = || object.call(object.hooks.enter, &[object.site(site)]);
         let frame_of = |thread: Value| {
             let at = build.offset(thread, offsets::THREAD_FRAME as i64);
             build.own(build.load(build.pointer, at))
         };
+        let mut detail = object.detail();
         let entry = if let Some(slot) = late_slot {
             build.store(build.null(build.pointer), slot);
-            let end = build.if_then(flow, start, RARELY);
+            build.if_then(build.is_not_zero(detail), start, RARELY);
             build.store(enter(), slot);
-            build.before(end);
             build.before(start);
             Entry::Late { slot }
         } else if plan.mode == Mode::InPlace {
-            let active = build.is_not_zero(level);
+            let active = build.is_not_zero(object.level());
+            // Both were read at different times.
+            detail = build.select(active, detail, build.number(0));
             let null = build.null(build.pointer);
             let head = start.block();
             let end = build.if_then(active, start, RARELY);
@@ -109,23 +97,35 @@ impl Activation {
             let thread = build.phi(build.pointer, &[(null, head), (thread, inside)]);
             let frame = build.phi(build.pointer, &[(null, head), (frame, inside)]);
             Entry::Optional {
-                active: hold.value(active, slot(4)),
-                thread: hold.value(thread, slot(0)),
-                frame: hold.value(frame, slot(1)),
+                active: hold.value(active),
+                thread: hold.value(thread),
+                frame: hold.value(frame),
             }
         } else {
             let thread = enter();
             let frame = frame_of(thread);
             Entry::Early {
-                thread: hold.value(thread, slot(0)),
-                frame: hold.value(frame, slot(1)),
+                thread: hold.value(thread),
+                frame: hold.value(frame),
             }
         };
+        let bit = |mask: u32| build.is_not_zero(build.and(detail, build.number(mask)));
+        let (flow, value, loads) = (bit(detail::FLOW), bit(detail::VALUE), bit(detail::LOADS));
         Activation {
             entry,
-            flow: hold.value(flow, slot(2)),
-            value: hold.value(value, slot(3)),
+            busy: hold.value(build.is_not_zero(detail)),
+            flow: hold.value(flow),
+            value: hold.value(value),
+            loads: hold.value(loads),
         }
+    }
+
+    pub fn busy(&self, build: &Builder) -> Value {
+        self.busy.get(build)
+    }
+
+    pub fn loads(&self, build: &Builder) -> Value {
+        self.loads.get(build)
     }
 
     pub fn flow(&self, build: &Builder) -> Value {
@@ -153,14 +153,32 @@ impl Activation {
     }
 }
 
+/// Keeps values in slots where that is needed. The slots are made first, at the start.
 struct Holder<'a> {
     build: &'a Builder,
-    in_slots: bool,
+    pointers: Vec<Value>,
+    flags: Vec<Value>,
 }
 
 impl Holder<'_> {
-    fn value(&self, value: Value, slot: Option<Value>) -> Held {
-        match slot.filter(|_| self.in_slots) {
+    fn new(build: &Builder, in_slots: bool) -> Holder<'_> {
+        let slots = |ty, count| match in_slots {
+            true => (0..count).map(|_| build.alloca(ty)).collect(),
+            false => Vec::new(),
+        };
+        Holder {
+            build,
+            pointers: slots(build.pointer, 2),
+            flags: slots(build.i1, 5),
+        }
+    }
+
+    fn value(&mut self, value: Value) -> Held {
+        let slot = match value.ty().is_pointer() {
+            true => self.pointers.pop(),
+            false => self.flags.pop(),
+        };
+        match slot {
             Some(slot) => {
                 self.build.store(value, slot).set_volatile();
                 Held::InSlot(slot, value.ty())

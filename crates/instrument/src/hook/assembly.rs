@@ -1,6 +1,6 @@
 //! Hooks of inline assembly.
 
-use super::Body;
+use super::{Body, RARELY};
 use crate::asm::{Effect, Length, Place};
 use crate::llvm::Value;
 use crashpoint_abi::record::{FenceKind, StoreKind};
@@ -81,17 +81,13 @@ impl Body<'_> {
             Effect::Load { place, length } => {
                 if let Length::Bytes(bytes) = length {
                     let pointer = self.place(index, *place);
-                    let end = self.only_if_loads(anchor);
-                    self.loaded(end, index, pointer, *bytes);
+                    let build = self.build();
+                    build.if_then(self.activation.loads(build), anchor, RARELY);
+                    self.loaded(index, pointer, *bytes);
                 }
             }
             Effect::Unknown(_) => self.opaque(anchor, index),
         }
-    }
-
-    fn only_if_loads(&self, anchor: Value) -> Value {
-        let asked = self.build().is_not_zero(self.object.load_span());
-        self.only_if(asked, anchor)
     }
 
     /// An address, from an argument that may be a number.

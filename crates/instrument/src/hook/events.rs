@@ -13,12 +13,19 @@ use rustc_hash::FxHashMap;
 pub enum Event {
     Before(usize),
     After(usize),
-    Loads(Vec<usize>),
-    Group(Group),
+    Details(Details),
     /// Control came from an indirect branch: the number of the successor taken, negative if it came
     /// from elsewhere.
     Arrival(Value),
     Exit,
+}
+
+/// What is recorded only if the gate asks for more than level pm has: loads since the last event,
+/// and the end of a segment.
+#[derive(Debug, Default)]
+pub struct Details {
+    pub loads: Vec<usize>,
+    pub group: Option<Group>,
 }
 
 /// Events that stand before one instruction, in order.
@@ -78,7 +85,11 @@ pub fn collect(
         let mut reader = Reader::new(module, plan, &mut list);
         let end = edge.terminator();
         reader.returned(index, all[index], end);
-        reader.close(end, false);
+        if let Some(group) = reader.close(end, false) {
+            let loads = Vec::new();
+            let group = Some(group);
+            reader.push(end, Event::Details(Details { loads, group }));
+        }
     }
     room::decide(&mut list, blocks);
     list
@@ -154,25 +165,26 @@ impl<'a> Reader<'a> {
     }
 
     /// Ends a segment before `instruction`.
-    fn close(&mut self, instruction: Value, tail: bool) {
+    fn close(&mut self, instruction: Value, tail: bool) -> Option<Group> {
         let mut group = std::mem::take(&mut self.group);
         group.end = flow::End::of(instruction, tail);
-        if !group.is_empty() {
-            self.push(instruction, Event::Group(group));
-        }
+        (!group.is_empty()).then_some(group)
     }
 
     fn read(&mut self, index: usize, instruction: Value) {
         let plan = &self.plan.instructions[index];
         let terminator = instruction.is_terminator();
         let quiet = matches!(plan.action, Action::Nothing | Action::Load);
-        if (terminator || !quiet) && !self.loads.is_empty() {
-            let loads = std::mem::take(&mut self.loads);
-            self.push(instruction, Event::Loads(loads));
-        }
         let tail = instruction.is_opcode(LLVMOpcode::LLVMCall) && instruction.must_tail();
+        let mut details = Details::default();
+        if terminator || !quiet {
+            details.loads = std::mem::take(&mut self.loads);
+        }
         if (terminator || plan.action.runs_other_code()) && !self.left {
-            self.close(instruction, tail);
+            details.group = self.close(instruction, tail);
+        }
+        if !details.loads.is_empty() || details.group.is_some() {
+            self.push(instruction, Event::Details(details));
         }
         if plan.action.has_hook_before() {
             self.push(instruction, Event::Before(index));

@@ -1,6 +1,7 @@
 //! Writing the flow stream inline; the format is `crashpoint_abi::flow`.
 
-use super::{Body, RARELY};
+use super::events::Details;
+use super::{Body, OFTEN, RARELY};
 use crate::action::Action;
 use crate::llvm::{self, Block, Builder, Value};
 use crashpoint_abi::flow;
@@ -62,16 +63,13 @@ impl Group {
             && !self.checked
     }
 
-    /// Most bytes that it writes.
+    /// Most bytes that it writes, without the values: what writes them makes room itself.
     pub fn most_bytes(&self) -> usize {
-        const MOST_VALUE_BYTES: usize = 65;
         let roots = self.roots.len() + usize::from(self.head_root.is_some());
-        let values = self.values.len() + usize::from(self.head_value.is_some());
         // AFTER_CALL and the end.
         1 + flow::SWITCH_BYTES
             + roots * flow::ADDRESS_BYTES
             + self.words.len() * flow::WORD_BYTES
-            + values * MOST_VALUE_BYTES
     }
 }
 
@@ -159,9 +157,32 @@ struct Cursor {
 const SLACK_BYTES: usize = 80;
 
 impl Body<'_> {
-    pub fn group(&mut self, anchor: Value, group: &Group) {
+    /// Loads and the end of a segment, where they are recorded.
+    pub fn details(&mut self, anchor: Value, details: &Details) {
         let build = self.build();
-        let end = build.if_then(self.activation.flow(self.build()), anchor, RARELY);
+        let (flow, loads) = (self.activation.flow(build), self.activation.loads(build));
+        match (&details.group, details.loads.is_empty()) {
+            (None, _) => {
+                build.if_then(loads, anchor, RARELY);
+                self.loads(&details.loads);
+            }
+            (Some(group), true) => {
+                let end = build.if_then(flow, anchor, RARELY);
+                self.group(end, group);
+            }
+            (Some(group), false) => {
+                let end = build.if_then(self.activation.busy(build), anchor, RARELY);
+                build.if_then(loads, end, RARELY);
+                self.loads(&details.loads);
+                build.before(end);
+                let end = build.if_then(flow, end, OFTEN);
+                self.group(end, group);
+            }
+        }
+    }
+
+    /// Writes a group; the builder stands before `end`.
+    fn group(&self, end: Value, group: &Group) {
         let mut cursor = match group.checked {
             true => self.check_limit(end),
             false => self.unchecked_cursor(),
@@ -187,16 +208,15 @@ impl Body<'_> {
         if !group.values.is_empty() {
             cursor = self.put_values(cursor, &group.values, end);
         }
-        self.make_room(&mut cursor, end);
         match group.end {
             End::Silent => {}
             End::Return => self.put_byte(&mut cursor, flow::RETURN),
             End::Branch { condition } => {
                 let build = self.build();
-                let taken = build.constant(build.i8, flow::BRANCH.into());
-                let other = build.constant(build.i8, u64::from(flow::BRANCH) + 1);
-                let record = build.select(condition, taken, other);
-                self.put(&mut cursor, record, 1);
+                // BRANCH for the first successor, one more for the second.
+                let taken = build.resize(condition, build.i8);
+                let second = build.constant(build.i8, u64::from(flow::BRANCH) + 1);
+                self.put(&mut cursor, build.sub(second, taken), 1);
             }
             End::Switch(switch) => {
                 let number = self.successor_number(switch, end);
@@ -295,47 +315,48 @@ impl Body<'_> {
         self.put(cursor, number, flow::SWITCH_BYTES - 1);
     }
 
-    /// Values, if the level asks for them.
+    /// Values, if the level asks for them. That level may take its time: helpers write them.
     fn put_values(&self, cursor: Cursor, values: &[Value], end: Value) -> Cursor {
         let build = self.build();
         let start = build.offset(cursor.base, cursor.offset as i64);
         let head = end.block();
-        let inner = build.if_then(self.activation.value(self.build()), end, RARELY);
-        let mut inside = Cursor {
-            base: start,
-            offset: 0,
-            unchecked: cursor.unchecked,
-        };
+        let inner = build.if_then(self.activation.value(build), end, RARELY);
+        let thread = self.activation.entered(build);
+        let at = build.offset(thread, offsets::THREAD_FLOW_CURSOR as i64);
+        build.own(build.store(start, at));
         for &value in values {
-            self.make_room(&mut inside, inner);
-            self.put_value(&mut inside, value);
+            self.put_value(value, thread);
         }
-        let finish = build.offset(inside.base, inside.offset as i64);
-        let last = inner.block();
+        let finish = build.own(build.load(build.pointer, at));
         build.before(end);
         Cursor {
-            base: build.phi(build.pointer, &[(start, head), (finish, last)]),
+            base: build.phi(build.pointer, &[(start, head), (finish, inner.block())]),
             offset: 0,
-            unchecked: inside.unchecked,
+            unchecked: cursor.unchecked,
         }
     }
 
-    fn put_value(&self, cursor: &mut Cursor, value: Value) {
+    fn put_value(&self, value: Value, thread: Value) {
         let build = self.build();
-        let class = value_class(self.object.module, value).expect("only such values are recorded");
-        let padded = 1 << class;
-        self.put_byte(cursor, flow::VALUE + class);
-        let ty = value.ty();
-        if ty.integer_bits().is_some() {
-            let wide = build.resize(value, build.integer(8 << class));
-            return self.put(cursor, wide, padded);
+        let object = self.object;
+        let class = value_class(object.module, value).expect("only such values are recorded");
+        let class_number = build.number(class.into());
+        let small = (class <= 3).then(|| build.widen(value)).flatten();
+        match small {
+            Some(word) => {
+                let helper = object.helpers.value(object);
+                object.call(helper, &[thread, word, class_number]);
+            }
+            None => {
+                let room = self.value_room.expect("a body with wide values has room");
+                if value.ty().store_bytes(object.module) != 1 << class {
+                    build.store(build.null(build.integer(8 << class)), room);
+                }
+                build.store(value, room);
+                let helper = object.helpers.wide_value(object);
+                object.call(helper, &[thread, room, class_number]);
+            }
         }
-        if ty.store_bytes(self.object.module) != padded as u64 {
-            let zero = build.null(build.integer(8 << class));
-            let at = build.offset(cursor.base, cursor.offset as i64);
-            build.store_to_stream(zero, at);
-        }
-        self.put(cursor, value, padded);
     }
 
     /// The number of the successor that a switch is about to take: the first one that is that

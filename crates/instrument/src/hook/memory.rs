@@ -3,6 +3,7 @@
 use super::{Body, RARELY};
 use crate::action::may_be_persistent;
 use crate::llvm::{Builder, Value};
+use crate::object::Object;
 use crashpoint_abi::CACHE_LINE_BYTES;
 use crashpoint_abi::layout::offsets;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
@@ -13,8 +14,19 @@ pub fn is_vector(bytes: u64) -> bool {
     matches!(bytes, 16 | 32 | 64)
 }
 
-/// Room for the value of a wide store, on the stack.
-pub fn vector_room(build: &Builder) -> Value {
+/// Whether the value may have to be handed on by address: it is no scalar, but not large.
+pub fn is_handed_on(object: &Object, value: Value) -> bool {
+    const MOST_BYTES: u64 = 64;
+    let ty = value.ty();
+    ty.is_sized()
+        && !ty.is_void()
+        && !ty.is_scalable()
+        && !(ty.is_pointer() || ty.integer_bits().is_some_and(|bits| bits <= 64))
+        && ty.store_bytes(object.module) <= MOST_BYTES
+}
+
+/// Room for a value that is handed on by address, on the stack.
+pub fn value_room(build: &Builder) -> Value {
     const MOST_BYTES: u32 = 64;
     let room = build.alloca(build.array(build.i8, MOST_BYTES.into()));
     room.set_alignment(MOST_BYTES);
@@ -49,7 +61,7 @@ impl Body<'_> {
         let thread = self.thread(end);
         let site = self.object.site(self.site(index));
         let size_and_kind = build.number(bytes as u32 | (kind as u32) << 8);
-        match (scalar, self.vector_room) {
+        match (scalar, self.value_room) {
             (Some(word), _) => {
                 self.object.call(
                     self.object.hooks.store,
@@ -122,30 +134,23 @@ impl Body<'_> {
         build.index_bytes(pointer, build.sub(build.word(0), within))
     }
 
-    /// Loads that were made since the last other event.
-    pub fn loads(&mut self, anchor: Value, loads: &[usize]) {
-        let build = self.build();
-        let asked = build.is_not_zero(self.object.load_span());
-        let end = self.only_if(asked, anchor);
+    /// Reports loads, where loads are recorded.
+    pub fn loads(&self, loads: &[usize]) {
         for &index in loads {
-            build.before(end);
             let (_, load) = self.planned(index);
-            let pointer = load.operand(0);
             let bytes = load.ty().store_bytes(self.object.module);
-            self.loaded(end, index, pointer, bytes);
+            self.loaded(index, load.operand(0), bytes);
         }
     }
 
-    /// Reports a load, if that is asked for at this address.
-    pub fn loaded(&self, anchor: Value, index: usize, pointer: Value, bytes: u64) {
+    /// Reports a load, where loads are recorded.
+    pub fn loaded(&self, index: usize, pointer: Value, bytes: u64) {
         let build = self.build();
-        let condition = self.object.in_loaded_memory(pointer);
-        let end = build.if_then(condition, anchor, (1, 1));
-        let thread = self.thread(end);
+        let thread = self.activation.entered(build);
         let site = self.object.site(self.site(index));
-        let size = build.word(bytes);
+        let helper = self.object.helpers.load(self.object);
         self.object
-            .call(self.object.hooks.load, &[thread, site, pointer, size]);
+            .call(helper, &[thread, site, pointer, build.word(bytes)]);
     }
 
     pub fn flush(&self, anchor: Value, index: usize, pointer: Value, kind: FlushKind) {

@@ -6,8 +6,13 @@
 //! splits a block and a split costs the length of what follows it.
 //!
 //! Loads wait: the check whether loads are recorded at all is made once for all loads up to the next
-//! instruction that another hook belongs to. Their order among themselves and against everything
-//! else that this thread reports is kept.
+//! instruction that another hook belongs to, together with the check whether the flow stream is
+//! written. The order of loads among themselves and against everything else that this thread
+//! reports is kept.
+//!
+//! Hooked bodies are compiled without optimisation: they are several times the size of what they
+//! were, and little of their time is spent in what an optimiser could improve. So what is emitted
+//! here is what runs; rare paths are kept out of the way and short.
 
 mod activation;
 mod assembly;
@@ -29,6 +34,7 @@ use llvm_sys::LLVMOpcode;
 
 /// Weights of a branch to a hook.
 pub const RARELY: (u32, u32) = (1, 2000);
+pub const OFTEN: (u32, u32) = (1, 1);
 
 /// One body that is being hooked.
 pub struct Body<'a> {
@@ -39,8 +45,8 @@ pub struct Body<'a> {
     activation: Activation,
     /// Room for the arguments of a watched call.
     arguments: Option<Value>,
-    /// Room for the value of a wide store.
-    vector_room: Option<Value>,
+    /// Room for a value that is handed on by address.
+    value_room: Option<Value>,
 }
 
 /// Inserts the hooks of `plan` into `function`, which has the body that was planned for.
@@ -63,12 +69,12 @@ pub fn insert(object: &Object, plan: &FunctionPlan, function: Value) {
         .instructions
         .iter()
         .any(|plan| matches!(&plan.action, Action::Call(call) if call.callee.is_some()));
-    let stores_vectors = instructions.iter().any(|instruction| {
-        instruction.is_opcode(LLVMOpcode::LLVMStore)
-            && memory::is_vector(instruction.operand(0).ty().store_bytes(object.module))
+    let needs_room = instructions.iter().any(|instruction| {
+        let stored = instruction.is_opcode(LLVMOpcode::LLVMStore).then(|| instruction.operand(0));
+        memory::is_handed_on(object, stored.unwrap_or(*instruction))
     });
     object.build.before(start);
-    let vector_room = stores_vectors.then(|| memory::vector_room(&object.build));
+    let value_room = needs_room.then(|| memory::value_room(&object.build));
     let arguments = needs_arguments.then(|| call::argument_room(&object.build));
     let activation = Activation::begin(object, plan, &instructions, start);
     let mut body = Body {
@@ -77,7 +83,7 @@ pub fn insert(object: &Object, plan: &FunctionPlan, function: Value) {
         instructions,
         activation,
         arguments,
-        vector_room,
+        value_room,
     };
     for at in events.into_iter().rev() {
         for event in at.events {
@@ -106,8 +112,7 @@ impl Body<'_> {
         match event {
             Event::Before(index) => self.before(anchor, index),
             Event::After(index) => self.after(anchor, index),
-            Event::Loads(loads) => self.loads(anchor, &loads),
-            Event::Group(group) => self.group(anchor, &group),
+            Event::Details(details) => self.details(anchor, &details),
             Event::Arrival(number) => self.arrival(anchor, number),
             Event::Exit => self.exit(anchor),
         }

@@ -6,7 +6,7 @@
 //! landing pads and at indirect targets check, and one on each way back in a loop. Larger bodies
 //! check in every group.
 
-use super::events::{At, Event};
+use super::events::{At, Details, Event};
 use super::flow::Group;
 use crate::llvm::{Block, Value};
 use crashpoint_abi::flow::{ENTER_BYTES, LANDED_BYTES, ROOM_BYTES};
@@ -25,7 +25,10 @@ pub fn decide(list: &mut Vec<At>, blocks: &[Vec<Value>]) {
         let goes_back = ends.contains(&at.anchor);
         let landing = is_landing_pad(at.anchor.block());
         for event in &mut at.events {
-            if let Event::Group(group) = event {
+            if let Event::Details(Details {
+                group: Some(group), ..
+            }) = event
+            {
                 group.checked = !small || group.after_call || landing || goes_back;
                 ends.remove(&at.anchor);
             }
@@ -47,9 +50,13 @@ pub fn decide(list: &mut Vec<At>, blocks: &[Vec<Value>]) {
 
 /// A group that only checks.
 fn check() -> Event {
-    Event::Group(Group {
+    let group = Group {
         checked: true,
         ..Group::default()
+    };
+    Event::Details(Details {
+        loads: Vec::new(),
+        group: Some(group),
     })
 }
 
@@ -61,8 +68,8 @@ fn groups(list: &[At]) -> impl Iterator<Item = &Group> {
     list.iter()
         .flat_map(|at| &at.events)
         .filter_map(|event| match event {
-            Event::Group(group) => Some(group),
-            _ => None,
+            Event::Details(details) => details.group.as_ref(),
+            Event::Before(_) | Event::After(_) | Event::Arrival(_) | Event::Exit => None,
         })
 }
 

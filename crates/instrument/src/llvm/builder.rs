@@ -21,6 +21,9 @@ pub struct Builder {
     stream_access: Option<Meta>,
 }
 
+/// A place before an instruction.
+pub struct Place(llvm_sys::prelude::LLVMValueRef);
+
 impl Drop for Builder {
     fn drop(&mut self) {
         ffi!(LLVMDisposeBuilder(self.raw));
@@ -66,6 +69,23 @@ impl Builder {
 
     pub fn at_end(&self, block: Block) {
         ffi!(LLVMPositionBuilderAtEnd(self.raw, block.0));
+    }
+
+    /// The block that instructions are inserted into.
+    pub fn block(&self) -> Block {
+        Block(ffi!(LLVMGetInsertBlock(self.raw)))
+    }
+
+    /// Where instructions are inserted, to return to.
+    pub fn place(&self) -> Place {
+        Place(ffi!(shim::cp_insert_point(self.raw)))
+    }
+
+    pub fn return_to(&self, place: Place) {
+        match Value::some(place.0) {
+            Some(instruction) => self.before(instruction),
+            None => ffi!(LLVMClearInsertionPosition(self.raw)),
+        }
     }
 
     /// The location of what is inserted from now on.
@@ -203,6 +223,14 @@ impl Builder {
         if let Some(tag) = self.stream_access {
             ffi!(shim::cp_set_access_tag(store.0, tag.raw()));
         }
+    }
+
+    /// Copies so many bytes into a stream of ours.
+    pub fn copy_bytes(&self, to: Value, from: Value, count: u64) {
+        let count = self.word(count);
+        self.ours(ffi!(LLVMBuildMemCpy(
+            self.raw, to.0, 1, from.0, 1, count.0
+        )));
     }
 
     /// The address `bytes` after `pointer`.

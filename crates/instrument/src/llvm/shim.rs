@@ -1,7 +1,7 @@
 //! Declarations of `shim.cpp`.
 
 use llvm_sys::prelude::{
-    LLVMBasicBlockRef, LLVMContextRef, LLVMMetadataRef, LLVMModuleRef, LLVMTypeRef, LLVMValueRef,
+    LLVMBasicBlockRef, LLVMBuilderRef, LLVMContextRef, LLVMMetadataRef, LLVMModuleRef, LLVMTypeRef, LLVMValueRef,
 };
 use std::ffi::{c_char, c_void};
 
@@ -59,6 +59,8 @@ unsafe extern "C" {
     pub fn cp_split_normal_edge(invoke: LLVMValueRef) -> LLVMBasicBlockRef;
     pub fn cp_predecessor_count(block: LLVMBasicBlockRef) -> u32;
     pub fn cp_move_before(instruction: LLVMValueRef, before: LLVMValueRef);
+    pub fn cp_insert_point(builder: LLVMBuilderRef) -> LLVMValueRef;
+    pub fn cp_add_unwind_table(function: LLVMValueRef);
     pub fn cp_no_sanitize(instruction: LLVMValueRef);
     pub fn cp_own_access_tag(module: LLVMModuleRef, name: *const c_char) -> LLVMMetadataRef;
     pub fn cp_set_access_tag(instruction: LLVMValueRef, tag: LLVMMetadataRef);

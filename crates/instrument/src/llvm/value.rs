@@ -270,16 +270,6 @@ impl Value {
         )))
     }
 
-    /// A new entry block.
-    pub fn prepend_block(self, module: Module) -> Block {
-        let first = ffi!(LLVMGetFirstBasicBlock(self.0));
-        Block(ffi!(LLVMInsertBasicBlockInContext(
-            module.context(),
-            first,
-            c"".as_ptr()
-        )))
-    }
-
     pub fn has_attribute(self, name: &str) -> bool {
         let kind = attribute_kind(name);
         !ffi!(LLVMGetEnumAttributeAtIndex(self.0, FUNCTION_INDEX, kind)).is_null()
@@ -292,6 +282,15 @@ impl Value {
             0
         ));
         ffi!(LLVMAddAttributeAtIndex(self.0, FUNCTION_INDEX, attribute));
+    }
+
+    pub fn remove_attribute(self, name: &str) {
+        let kind = attribute_kind(name);
+        ffi!(LLVMRemoveEnumAttributeAtIndex(self.0, FUNCTION_INDEX, kind));
+    }
+
+    pub fn add_unwind_table(self) {
+        ffi!(shim::cp_add_unwind_table(self.0));
     }
 
     pub fn block_address_escapes(self) -> bool {
