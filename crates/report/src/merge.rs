@@ -1,6 +1,7 @@
-//! Findings at one source line with one call path are one finding with a count.
+//! Findings at one source line with one call path are one finding with a count. How deep a recursion
+//! went does not make another path.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::finding::{Finding, Frame, Location};
 
@@ -61,10 +62,15 @@ impl Key {
             Some(_) => finding.call_path(),
             None => &finding.stack,
         };
+        let mut seen = HashSet::new();
         Key {
             rule: finding.rule.clone(),
             place: finding.location.as_ref().map(line),
-            callers: callers.iter().map(caller).collect(),
+            callers: callers
+                .iter()
+                .map(caller)
+                .filter(|c| seen.insert(c.clone()))
+                .collect(),
         }
     }
 }
@@ -99,6 +105,15 @@ mod tests {
         let mut through_another_helper = first.clone();
         through_another_helper.stack[0].function = "flush_twice".into();
         assert_eq!(merge(vec![first, through_another_helper]).len(), 1);
+    }
+
+    #[test]
+    fn the_depth_of_a_recursion_does_not_tell_findings_apart() {
+        let once = examples::extra_flush();
+        let mut deeper = once.clone();
+        let caller = deeper.stack[3].clone();
+        deeper.stack.splice(3..3, vec![caller; 7]);
+        assert_eq!(merge(vec![once, deeper]).len(), 1);
     }
 
     #[test]

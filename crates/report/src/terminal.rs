@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use crate::finding::{Finding, Location, Report, Severity, Step};
+use crate::finding::{Finding, Frame, Location, Report, Severity, Step};
 use crate::source::{Sources, line_starts, span};
 
 /// Steps of a history that are shown; the ones before them are counted.
@@ -298,27 +298,23 @@ fn stack_note(finding: &Finding, style: &Style) -> Option<String> {
         return None;
     }
     let mut note = String::from("call stack, innermost first:");
-    let frames = finding.stack.len();
-    let hidden = INNER_FRAMES..frames.saturating_sub(OUTER_FRAMES);
-    for (index, frame) in finding.stack.iter().enumerate() {
+    let frames: Vec<&[Frame]> = finding.stack.chunk_by(|a, b| a == b).collect();
+    let hidden = INNER_FRAMES..frames.len().saturating_sub(OUTER_FRAMES);
+    for (index, same) in frames.iter().enumerate() {
         if hidden.len() > 1 && hidden.contains(&index) {
             if index == hidden.start {
                 let _ = write!(note, "\n  … {}", count(hidden.len() as u64, "more frame"));
             }
             continue;
         }
-        let _ = match &frame.location {
-            Some(at) => {
-                write!(
-                    note,
-                    "\n  {} at {}:{}",
-                    frame.function,
-                    style.path(&at.file),
-                    at.line
-                )
-            }
-            None => write!(note, "\n  {}", frame.function),
-        };
+        let frame = &same[0];
+        let _ = write!(note, "\n  {}", frame.function);
+        if let Some(at) = &frame.location {
+            let _ = write!(note, " at {}:{}", style.path(&at.file), at.line);
+        }
+        if same.len() > 1 {
+            let _ = write!(note, ", {} deep", same.len());
+        }
     }
     Some(note)
 }

@@ -171,9 +171,22 @@ fn threads_are_named_where_there_are_several() {
 fn deep_stacks_are_cut_in_the_middle() {
     let mut finding = examples::extra_flush();
     let frame = finding.stack[2].clone();
-    finding.stack.splice(3..3, vec![frame; 1000]);
+    let numbered = (0..1000).map(|number| crate::Frame {
+        function: format!("f{number}"),
+        ..frame.clone()
+    });
+    finding.stack.splice(3..3, numbered);
     let text = render_finding(&finding, &style(), &mut sources());
     assert!(text.contains("… 984 more frames"), "{text}");
     assert!(text.contains("main at store.c:12"), "{text}");
     assert!(text.lines().count() < 50);
+}
+
+#[test]
+fn a_recursion_is_one_line() {
+    let mut finding = examples::extra_flush();
+    let frame = finding.stack[2].clone();
+    finding.stack.splice(3..3, vec![frame; 9]);
+    let text = render_finding(&finding, &style(), &mut sources());
+    assert!(text.contains("put at store.c:7, 10 deep"), "{text}");
 }
