@@ -37,8 +37,8 @@ static void *in_thread(void *p) {
         fprintf(stderr, "%s\n", dlerror());
         exit(1);
     }
-    void (*store)(uint64_t *, uint64_t) = (void (*)(uint64_t *, uint64_t))dlsym(library, "library_store");
-    store(p, 1);
+    typedef void store(uint64_t *, uint64_t);
+    ((store *)dlsym(library, "library_store"))(p, 1);
     dlclose(library);
     return NULL;
 }

@@ -3,8 +3,8 @@
 
 int main(int argc, char **argv) {
     uint64_t before = gate.pm_span;
-    void *p = pool(argv[1]);
-    if (!is_candidate(p) || is_candidate((char *)p - 1) || !is_candidate((char *)p + POOL_BYTES - 1)) {
+    char *p = pool(argv[1]);
+    if (!is_candidate(p) || is_candidate(p - 1) || !is_candidate(p + POOL_BYTES - 1)) {
         return 1;
     }
     printf("%lu %lu %lu\n", before, gate.pm_span, gate.load_span);
