@@ -171,7 +171,7 @@ fn threads_are_named_where_there_are_several() {
 fn deep_stacks_are_cut_in_the_middle() {
     let mut finding = examples::extra_flush();
     let frame = finding.stack[2].clone();
-    let numbered = (0..1000).map(|number| crate::Frame {
+    let numbered = (0..1000).map(|number| Frame {
         function: format!("f{number}"),
         ..frame.clone()
     });
