@@ -94,8 +94,8 @@ fn is_accessor(function: Value) -> bool {
         "strictfp",
     ];
     // What other objects may call is what users may want to watch.
-    let own = function.has_local_linkage()
-        || function.linkage() == LLVMLinkage::LLVMLinkOnceODRLinkage;
+    let own =
+        function.has_local_linkage() || function.linkage() == LLVMLinkage::LLVMLinkOnceODRLinkage;
     if !own
         || final_target(function) != Some(function)
         || function.value_type().is_variadic()
@@ -134,9 +134,9 @@ fn is_harmless(instruction: Value) -> bool {
         LLVMRet | LLVMBr | LLVMFNeg | LLVMAdd | LLVMFAdd | LLVMSub | LLVMFSub | LLVMMul
         | LLVMFMul | LLVMUDiv | LLVMSDiv | LLVMFDiv | LLVMURem | LLVMSRem | LLVMFRem | LLVMShl
         | LLVMLShr | LLVMAShr | LLVMAnd | LLVMOr | LLVMXor | LLVMGetElementPtr | LLVMTrunc
-        | LLVMZExt | LLVMSExt | LLVMFPToUI | LLVMFPToSI | LLVMUIToFP | LLVMSIToFP
-        | LLVMFPTrunc | LLVMFPExt | LLVMPtrToInt | LLVMIntToPtr | LLVMBitCast | LLVMICmp
-        | LLVMFCmp | LLVMPHI | LLVMSelect | LLVMExtractValue | LLVMInsertValue | LLVMFreeze => true,
+        | LLVMZExt | LLVMSExt | LLVMFPToUI | LLVMFPToSI | LLVMUIToFP | LLVMSIToFP | LLVMFPTrunc
+        | LLVMFPExt | LLVMPtrToInt | LLVMIntToPtr | LLVMBitCast | LLVMICmp | LLVMFCmp | LLVMPHI
+        | LLVMSelect | LLVMExtractValue | LLVMInsertValue | LLVMFreeze => true,
         _ => false,
     }
 }

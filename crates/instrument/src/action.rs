@@ -315,9 +315,7 @@ fn intrinsic(module: llvm::Module, call: Value, name: &str) -> Action {
         },
         "llvm.x86.movdir64b" => write(0, 64, StoreKind::NonTemporal),
         "llvm.x86.directstore32" => write(0, 4, StoreKind::NonTemporal),
-        "llvm.x86.directstore64" | "llvm.x86.mmx.movnt.dq" => {
-            write(0, 8, StoreKind::NonTemporal)
-        }
+        "llvm.x86.directstore64" | "llvm.x86.mmx.movnt.dq" => write(0, 8, StoreKind::NonTemporal),
         "llvm.x86.sse2.maskmov.dqu" => write(2, 16, StoreKind::NonTemporal),
         "llvm.x86.mmx.maskmovq" => write(2, 8, StoreKind::NonTemporal),
         "llvm.x86.sse.stmxcsr" => write(0, 4, StoreKind::Plain),
@@ -404,8 +402,12 @@ pub fn accessed(action: &Action, instruction: Value) -> Vec<Value> {
                 std::iter::once(argument(0)).chain(from).collect()
             }
             Some(name)
-                if ["llvm.x86.sse2.clflush", "llvm.x86.clflushopt", "llvm.x86.clwb"]
-                    .contains(&name.as_str()) =>
+                if [
+                    "llvm.x86.sse2.clflush",
+                    "llvm.x86.clflushopt",
+                    "llvm.x86.clwb",
+                ]
+                .contains(&name.as_str()) =>
             {
                 vec![argument(0)]
             }

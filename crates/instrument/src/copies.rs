@@ -83,7 +83,9 @@ pub fn dispatch(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[Fun
         build.set_location(None);
         build.at_end(start);
         let off = build.is_zero(object.level());
-        build.branch_if(off, to_plain, to_hooked).set_weights(1000, 1);
+        build
+            .branch_if(off, to_plain, to_hooked)
+            .set_weights(1000, 1);
         // Inlined, the body would lose its lines: a dispatcher has no debug information.
         let may_inline = function.has_attribute("alwaysinline");
         function.forward_to(plain, to_plain, may_inline);
@@ -103,7 +105,9 @@ pub fn hand_over(object: &Object, plan: &FunctionPlan, copies: &Copies) {
     build.set_location(None);
     build.at_end(start);
     let nothing = build.is_zero(object.detail());
-    build.branch_if(nothing, to_plain, to_body).set_weights(1000, 1);
+    build
+        .branch_if(nothing, to_plain, to_body)
+        .set_weights(1000, 1);
     // What must be inlined may have no symbol that could be called.
     let may_inline = plan.function.has_attribute("alwaysinline");
     hooked.forward_to(copies.plain.unwrap_or(plan.function), to_plain, may_inline);
@@ -171,7 +175,9 @@ pub fn redirect(copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
 /// Dispatchers that nobody reaches go, as their originals would have gone.
 pub fn erase_unused(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
     for function in plans.iter().map(|plan| plan.function) {
-        let dispatcher = copies.get(&function).is_some_and(|copy| copy.plain.is_some());
+        let dispatcher = copies
+            .get(&function)
+            .is_some_and(|copy| copy.plain.is_some());
         if dispatcher && function.is_discardable() && !function.has_uses() {
             object.module.erase(function);
         }

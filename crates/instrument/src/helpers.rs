@@ -27,20 +27,25 @@ impl Helpers {
         *self.load.get_or_init(|| {
             let build = &object.build;
             let parameters = [build.pointer, build.i32, build.pointer, build.i64];
-            define(object, "__crashpoint.load", &parameters, |start, arguments| {
-                let &[_, _, address, _] = arguments else {
-                    unreachable!("it has four parameters");
-                };
-                let function = start.function();
-                let report = function.append_block(object.module);
-                let end = function.append_block(object.module);
-                build.branch_if(object.in_loaded_memory(address), report, end);
-                build.at_end(report);
-                object.call(object.hooks.load, arguments);
-                build.branch(end);
-                build.at_end(end);
-                build.return_void();
-            })
+            define(
+                object,
+                "__crashpoint.load",
+                &parameters,
+                |start, arguments| {
+                    let &[_, _, address, _] = arguments else {
+                        unreachable!("it has four parameters");
+                    };
+                    let function = start.function();
+                    let report = function.append_block(object.module);
+                    let end = function.append_block(object.module);
+                    build.branch_if(object.in_loaded_memory(address), report, end);
+                    build.at_end(report);
+                    object.call(object.hooks.load, arguments);
+                    build.branch(end);
+                    build.at_end(end);
+                    build.return_void();
+                },
+            )
         })
     }
 

@@ -155,8 +155,8 @@ fn may_promote(function: Value) -> bool {
             .flat_map(llvm::Block::instructions)
             .any(|instruction| instruction.is_call() && instruction.returns_twice())
     };
-    !function.has_attribute("naked")
-        && !(function.has_attribute("optnone") && returns_twice())
+    let keeps_slots = function.has_attribute("optnone") && returns_twice();
+    !function.has_attribute("naked") && !keeps_slots
 }
 
 /// `2`, `s` or `z`: clang tells speed and size levels apart.

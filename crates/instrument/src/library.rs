@@ -13,23 +13,38 @@ use crashpoint_abi::record::SyncKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// So many units as an argument says.
-    Argument { index: u32, unit: u64 },
+    Argument {
+        index: u32,
+        unit: u64,
+    },
     /// The product of two arguments.
-    Product { left: u32, right: u32 },
+    Product {
+        left: u32,
+        right: u32,
+    },
     /// A string with its end.
     String,
     /// The tail of the string that equals the string in an argument, with the end.
-    AppendedString { source: u32 },
+    AppendedString {
+        source: u32,
+    },
     /// As before, of at most so many bytes of the source as an argument says.
-    AppendedAtMost { source: u32, limit: u32 },
+    AppendedAtMost {
+        source: u32,
+        limit: u32,
+    },
     /// The result, if it is positive.
     Result,
     /// The result times an argument.
-    ResultTimes { index: u32 },
+    ResultTimes {
+        index: u32,
+    },
     /// The result and an end of string, if it is not negative.
     ResultAndEnd,
     /// The same, at most what an argument says.
-    ResultAndEndAtMost { limit: u32 },
+    ResultAndEndAtMost {
+        limit: u32,
+    },
     Fixed(u64),
 }
 
@@ -131,7 +146,11 @@ pub fn write(name: &str) -> Option<Write> {
         "arc4random_buf" => fill(0, argument(1)),
         "fread" | "fread_unlocked" => fill(0, Length::ResultTimes { index: 1 }),
         "__fread_chk" | "__fread_unlocked_chk" => fill(0, Length::ResultTimes { index: 2 }),
-        "fgets" | "fgets_unlocked" | "__fgets_chk" | "__fgets_unlocked_chk" | "getcwd"
+        "fgets"
+        | "fgets_unlocked"
+        | "__fgets_chk"
+        | "__fgets_unlocked_chk"
+        | "getcwd"
         | "__getcwd_chk" => when(If::NotNull, fill(0, Length::String)),
         "realpath" | "__realpath_chk" => when(If::NotNull, fill(1, Length::String)),
         "inet_ntop" => when(If::NotNull, fill(2, Length::String)),
@@ -216,7 +235,10 @@ pub fn sync(name: &str) -> Option<Sync> {
         | "sem_trywait"
         | "sem_timedwait"
         | "sem_clockwait" => sync(None, Some(Acquire), If::Zero),
-        "pthread_mutex_unlock" | "pthread_rwlock_unlock" | "pthread_spin_unlock" | "mtx_unlock"
+        "pthread_mutex_unlock"
+        | "pthread_rwlock_unlock"
+        | "pthread_spin_unlock"
+        | "mtx_unlock"
         | "sem_post" => sync(Some(Release), None, If::Always),
         "pthread_cond_wait"
         | "pthread_cond_timedwait"
@@ -283,6 +305,9 @@ mod tests {
         let lock = sync("pthread_mutex_lock").unwrap();
         assert_eq!((lock.before, lock.after), (None, Some(SyncKind::Acquire)));
         let unlock = sync("pthread_mutex_unlock").unwrap();
-        assert_eq!((unlock.before, unlock.after), (Some(SyncKind::Release), None));
+        assert_eq!(
+            (unlock.before, unlock.after),
+            (Some(SyncKind::Release), None)
+        );
     }
 }

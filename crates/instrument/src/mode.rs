@@ -106,7 +106,10 @@ impl Modes {
             return Some("it is the compiler's own");
         }
         // C, fast, cold, preserve_most, preserve_all, x86 stdcall and 64-bit conventions.
-        if !matches!(function.calling_convention(), 0 | 8 | 9 | 14 | 15 | 64 | 78 | 79) {
+        if !matches!(
+            function.calling_convention(),
+            0 | 8 | 9 | 14 | 15 | 64 | 78 | 79
+        ) {
             return Some("its calling convention is not that of an ordinary function");
         }
         function

@@ -1,10 +1,10 @@
 //! What one object carries besides its functions: gate, descriptor, hook declarations, the model's
 //! section, and the constructor that tells the runtime about it all.
 
-use crate::llvm::{self, Builder, Type, Value};
-use crate::lower::{FunctionPlan, Lowered};
 use crate::action::Action;
 use crate::helpers::Helpers;
+use crate::llvm::{self, Builder, Type, Value};
+use crate::lower::{FunctionPlan, Lowered};
 use crashpoint_abi::layout::offsets;
 use crashpoint_abi::{ABI_VERSION, MODEL_SECTION, hooks};
 use crashpoint_ir::SiteId;
@@ -64,7 +64,10 @@ impl Object {
         module.append_assembly(&section(&blob));
         let names = constant_global(&build, "__crashpoint_callees", build.constant_bytes(&names));
         let table = globals_table(&build, &lowered.globals);
-        let id_bytes: Vec<Value> = id.0.iter().map(|b| build.constant(build.i8, u64::from(*b))).collect();
+        let id_bytes: Vec<Value> =
+            id.0.iter()
+                .map(|b| build.constant(build.i8, u64::from(*b)))
+                .collect();
         // The order of `crashpoint_abi::Module`.
         let fields = [
             build.number(ABI_VERSION),
@@ -201,7 +204,12 @@ fn declare_hooks(module: llvm::Module, build: &Builder) -> Hooks {
         enter: hook(hooks::ENTER, pointer, &[i32], false),
         store: hook(hooks::STORE, void, &[pointer, i32, pointer, i64, i32], true),
         range: hook(hooks::RANGE, void, &[pointer, i32, pointer, i64, i32], true),
-        vector: hook(hooks::VECTOR, void, &[pointer, i32, pointer, pointer, i32], true),
+        vector: hook(
+            hooks::VECTOR,
+            void,
+            &[pointer, i32, pointer, pointer, i32],
+            true,
+        ),
         load: hook(hooks::LOAD, void, &[pointer, i32, pointer, i64], true),
         flush: hook(hooks::FLUSH, void, &[pointer, i32, pointer, i32], true),
         fence: hook(hooks::FENCE, void, &[pointer, i32, i32], false),
@@ -263,11 +271,12 @@ fn globals_table(build: &Builder, globals: &[Value]) -> Value {
     let addresses: Vec<Value> = globals
         .iter()
         .map(|&global| {
+            let merged = global.has_comdat() && global.has_local_linkage();
             let listed = !global.is_declaration()
                 && global.linkage() != LLVMLinkage::LLVMAvailableExternallyLinkage
                 && !global.is_thread_local()
                 && !global.is_global_constant()
-                && !(global.has_comdat() && global.has_local_linkage())
+                && !merged
                 && global.ty().address_space() == 0;
             if listed { global } else { null }
         })

@@ -17,8 +17,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Functions of the library that only read and call nothing of the program's.
 const READERS: [&str; 12] = [
-    "memcmp", "bcmp", "strcmp", "strncmp", "strlen", "strnlen", "strchr", "strrchr", "memchr",
-    "strcasecmp", "strncasecmp", "strstr",
+    "memcmp",
+    "bcmp",
+    "strcmp",
+    "strncmp",
+    "strlen",
+    "strnlen",
+    "strchr",
+    "strrchr",
+    "memchr",
+    "strcasecmp",
+    "strncasecmp",
+    "strstr",
 ];
 
 /// The quiet functions of a module: what is left when those are taken away that are loud, or call a

@@ -44,9 +44,7 @@ pub fn decode(bytes: &[u8]) -> Option<Encoded> {
         // Many-byte forms of nop, rdrand and rdseed (with or without REX.W).
         [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => Encoded::Harmless,
         [0x0f, 0xc7, 0xf0..=0xff] | [0x48, 0x0f, 0xc7, 0xf0..=0xff] => Encoded::Harmless,
-        [0x0f, 0xae, modrm] if modrm >> 3 == 7 => {
-            Encoded::Flush(FlushKind::Clflush, base(*modrm)?)
-        }
+        [0x0f, 0xae, modrm] if modrm >> 3 == 7 => Encoded::Flush(FlushKind::Clflush, base(*modrm)?),
         [0x66, 0x0f, 0xae, modrm] if modrm >> 3 == 7 => {
             Encoded::Flush(FlushKind::Clflushopt, base(*modrm)?)
         }

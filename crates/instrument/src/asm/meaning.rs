@@ -8,10 +8,39 @@ use crashpoint_abi::record::{FenceKind, FlushKind};
 
 /// Mnemonics that do not access memory (or only fetch it), whatever their operands.
 const HARMLESS: [&str; 33] = [
-    "nop", "nopw", "nopl", "pause", "lfence", "cpuid", "rdtsc", "rdtscp", "rdpmc", "xgetbv",
-    "xsetbv", "xtest", "xend", "serialize", "endbr64", "endbr32", "ud2", "int3", "cld", "std",
-    "clc", "stc", "cmc", "cldemote", "emms", "femms", "vzeroupper", "vzeroall", "lahf", "sahf",
-    "rdpkru", "wrpkru", "hlt",
+    "nop",
+    "nopw",
+    "nopl",
+    "pause",
+    "lfence",
+    "cpuid",
+    "rdtsc",
+    "rdtscp",
+    "rdpmc",
+    "xgetbv",
+    "xsetbv",
+    "xtest",
+    "xend",
+    "serialize",
+    "endbr64",
+    "endbr32",
+    "ud2",
+    "int3",
+    "cld",
+    "std",
+    "clc",
+    "stc",
+    "cmc",
+    "cldemote",
+    "emms",
+    "femms",
+    "vzeroupper",
+    "vzeroall",
+    "lahf",
+    "sahf",
+    "rdpkru",
+    "wrpkru",
+    "hlt",
 ];
 
 /// Integer operations that write their destination, without the suffix of width.
@@ -315,8 +344,8 @@ impl<'a> Reader<'a> {
         };
         if !meant.iter().any(touches) {
             // Only registers. Without operands an unknown mnemonic may address memory implicitly.
-            let suspicious = count == 0 && self.operands.clobbers_memory
-                || calls(&instruction.mnemonic);
+            let suspicious =
+                count == 0 && self.operands.clobbers_memory || calls(&instruction.mnemonic);
             if suspicious {
                 self.unknown(instruction);
             }
@@ -335,7 +364,12 @@ impl<'a> Reader<'a> {
             let written = meaning.exchange || meaning.writes && index == destination;
             if touches(operand) {
                 let size = meaning.size(instruction, operand, &meant);
-                self.access(instruction, operand, size, written.then_some((locked, meaning.nontemporal)));
+                self.access(
+                    instruction,
+                    operand,
+                    size,
+                    written.then_some((locked, meaning.nontemporal)),
+                );
             }
         }
         self.note_changed(instruction);
@@ -453,16 +487,17 @@ impl Meaning {
         if self.size.is_some() {
             return self.size;
         }
-        let of_register = instruction
-            .operands
-            .iter()
-            .zip(all)
-            .find_map(|(text, meant)| match meant {
-                Meant::Register { name, size_bytes } => modifier_bytes(text)
-                    .or(*size_bytes)
-                    .or_else(|| name.as_deref().map(register_bytes)),
-                _ => None,
-            });
+        let of_register =
+            instruction
+                .operands
+                .iter()
+                .zip(all)
+                .find_map(|(text, meant)| match meant {
+                    Meant::Register { name, size_bytes } => modifier_bytes(text)
+                        .or(*size_bytes)
+                        .or_else(|| name.as_deref().map(register_bytes)),
+                    _ => None,
+                });
         let of_element = match operand {
             Meant::Memory { element_bytes, .. } => *element_bytes,
             _ => None,
@@ -499,7 +534,9 @@ fn modifier_bytes(text: &str) -> Option<u64> {
 }
 
 fn register_bytes(name: &str) -> u64 {
-    let numbered = name.strip_prefix('r').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let numbered = name
+        .strip_prefix('r')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     match name {
         _ if numbered && name.ends_with('d') => 4,
         _ if numbered && name.ends_with('w') => 2,

@@ -50,7 +50,10 @@ pub struct Place {
 pub enum Length {
     Bytes(u64),
     /// An argument counts units of so many bytes (`rep stos`).
-    Counted { argument: u32, unit: u64 },
+    Counted {
+        argument: u32,
+        unit: u64,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

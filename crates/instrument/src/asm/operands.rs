@@ -124,8 +124,8 @@ impl Operands {
         }
         let Some(operand) = operand_number(text) else {
             // A bare symbol or number is an address in AT&T.
-            let jump_target = text.starts_with(|c: char| c.is_ascii_digit())
-                && text.ends_with(['b', 'f']);
+            let jump_target =
+                text.starts_with(|c: char| c.is_ascii_digit()) && text.ends_with(['b', 'f']);
             return if jump_target {
                 Meant::Immediate
             } else {
@@ -134,7 +134,9 @@ impl Operands {
         };
         match self.declared.get(operand) {
             Some(declared) if declared.indirect => {
-                let argument = declared.argument.expect("an indirect operand has an argument");
+                let argument = declared
+                    .argument
+                    .expect("an indirect operand has an argument");
                 Meant::Memory {
                     place: Place {
                         argument,
@@ -189,11 +191,13 @@ impl Operands {
                 };
             }
         };
-        let element_bytes = ["byte", "word", "dword", "qword", "xmmword", "ymmword", "zmmword"]
-            .iter()
-            .zip([1, 2, 4, 8, 16, 32, 64])
-            .find(|(name, _)| head.trim().to_ascii_lowercase().starts_with(*name))
-            .map(|(_, size)| size);
+        let element_bytes = [
+            "byte", "word", "dword", "qword", "xmmword", "ymmword", "zmmword",
+        ]
+        .iter()
+        .zip([1, 2, 4, 8, 16, 32, 64])
+        .find(|(name, _)| head.trim().to_ascii_lowercase().starts_with(*name))
+        .map(|(_, size)| size);
         let (base, offset) = match inside.split_once('+') {
             Some((base, offset)) => (base.trim(), number(offset.trim())),
             None => (inside.trim(), Some(0)),

@@ -49,7 +49,10 @@ const FLAGS: &str = "~{memory},~{dirflag},~{fpsr},~{flags}";
 fn flushes_are_found_in_every_encoding() {
     let both = format!("=*m,*m,{FLAGS}");
     let two = [to(1), to(1)];
-    assert_eq!(effects("clflush $0", &both, &two), flush(FlushKind::Clflush));
+    assert_eq!(
+        effects("clflush $0", &both, &two),
+        flush(FlushKind::Clflush)
+    );
     assert_eq!(
         effects(".byte 0x66; clflush $0", &both, &two),
         flush(FlushKind::Clflushopt)
@@ -71,7 +74,11 @@ fn flushes_are_found_in_every_encoding() {
         flush(FlushKind::Clwb)
     );
     assert_eq!(
-        effects(".byte 0x66, 0x0f, 0xae, 0x30", &format!("{{ax}},{FLAGS}"), &[POINTER]),
+        effects(
+            ".byte 0x66, 0x0f, 0xae, 0x30",
+            &format!("{{ax}},{FLAGS}"),
+            &[POINTER]
+        ),
         flush(FlushKind::Clwb)
     );
     assert_eq!(
@@ -113,11 +120,19 @@ fn locked_operations_are_stores_whatever_their_constraints_say() {
         bus
     );
     assert_eq!(
-        effects("lock; cmpxchgq $2, $1", "={ax},=*m,r,0,*m,~{memory}", &[to(8), POINTER, POINTER, to(8)]),
+        effects(
+            "lock; cmpxchgq $2, $1",
+            "={ax},=*m,r,0,*m,~{memory}",
+            &[to(8), POINTER, POINTER, to(8)]
+        ),
         bus
     );
     assert_eq!(
-        effects("xchgb ${0:b}, $1", "=q,=*m,0,*m,~{memory}", &[to(1), POINTER, to(1)]),
+        effects(
+            "xchgb ${0:b}, $1",
+            "=q,=*m,0,*m,~{memory}",
+            &[to(1), POINTER, to(1)]
+        ),
         store(1, true, false)
     );
     assert_eq!(
@@ -125,7 +140,17 @@ fn locked_operations_are_stores_whatever_their_constraints_say() {
         store(4, true, false)
     );
     assert_eq!(
-        effects("lock xaddl $0, ($1)", "=r,r,0", &[POINTER, Argument { size_bytes: 4, element_bytes: None }]),
+        effects(
+            "lock xaddl $0, ($1)",
+            "=r,r,0",
+            &[
+                POINTER,
+                Argument {
+                    size_bytes: 4,
+                    element_bytes: None
+                }
+            ]
+        ),
         store(4, true, false)
     );
 }
@@ -197,7 +222,10 @@ fn repeated_stores_have_a_counted_length() {
 fn harmless_statements_have_no_effect() {
     assert_eq!(effects("", FLAGS, &[]), vec![]);
     assert_eq!(effects("rep; nop", FLAGS, &[]), vec![]);
-    assert_eq!(effects("cpuid", "={ax},={bx},={cx},={dx},0,2", &[POINTER; 2]), vec![]);
+    assert_eq!(
+        effects("cpuid", "={ax},={bx},={cx},={dx},0,2", &[POINTER; 2]),
+        vec![]
+    );
     assert_eq!(effects("rdtsc", "={ax},={dx}", &[]), vec![]);
     assert_eq!(effects("prefetcht0 ($0)", "r", &[POINTER]), vec![]);
     let valgrind = "rolq $$3,  %rdi ; rolq $$13, %rdi\n\trolq $$61, %rdi ; rolq $$51, %rdi\n\t\
@@ -209,7 +237,13 @@ fn harmless_statements_have_no_effect() {
 
 #[test]
 fn what_is_not_understood_is_unknown() {
-    for text in ["frobnicate ($0)", "syscall", "call foo", "xsave ($0)", "enqcmd ($0), %rax"] {
+    for text in [
+        "frobnicate ($0)",
+        "syscall",
+        "call foo",
+        "xsave ($0)",
+        "enqcmd ($0), %rax",
+    ] {
         let found = effects(text, &format!("r,{FLAGS}"), &[POINTER]);
         assert!(
             matches!(found.as_slice(), [Effect::Unknown(_)]),
@@ -220,14 +254,24 @@ fn what_is_not_understood_is_unknown() {
 
 #[test]
 fn a_store_behind_a_jump_is_unknown() {
-    let found = effects("testl $1, $1\n\tjz 1f\n\tmovl $1, $0\n1:", "=*m,r", &[to(4), POINTER]);
-    assert!(matches!(found.as_slice(), [Effect::Unknown(_)]), "{found:?}");
+    let found = effects(
+        "testl $1, $1\n\tjz 1f\n\tmovl $1, $0\n1:",
+        "=*m,r",
+        &[to(4), POINTER],
+    );
+    assert!(
+        matches!(found.as_slice(), [Effect::Unknown(_)]),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn an_address_that_the_statement_computes_is_unknown() {
     let found = effects("movq %rbx, %rax\n\tclflush (%rax)", "{ax}", &[POINTER]);
-    assert!(matches!(found.as_slice(), [Effect::Unknown(_)]), "{found:?}");
+    assert!(
+        matches!(found.as_slice(), [Effect::Unknown(_)]),
+        "{found:?}"
+    );
 }
 
 #[test]

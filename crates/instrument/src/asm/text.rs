@@ -98,7 +98,8 @@ fn label_end(text: &str) -> Option<usize> {
             ':' if depth == 0 => {
                 // `%fs:0` and `fs:[0]` are segments, not labels.
                 let segment = text[..at].trim_start_matches('%');
-                return (!matches!(segment, "fs" | "gs" | "cs" | "ds" | "es" | "ss")).then_some(at + 1);
+                return (!matches!(segment, "fs" | "gs" | "cs" | "ds" | "es" | "ss"))
+                    .then_some(at + 1);
             }
             c if c.is_whitespace() || matches!(c, ',' | '(' | '[' | '%') => return None,
             _ => {}

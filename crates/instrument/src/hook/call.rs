@@ -38,7 +38,10 @@ impl Body<'_> {
         {
             self.sync(index, sync.object, kind);
         }
-        if let Some(watched) = call.callee.and_then(|callee| self.object.is_watched(callee)) {
+        if let Some(watched) = call
+            .callee
+            .and_then(|callee| self.object.is_watched(callee))
+        {
             build.if_then(watched, end, RARELY);
             self.watched_call(index);
         }
@@ -81,7 +84,10 @@ impl Body<'_> {
             self.sync_after(anchor, index, sync, kind);
             build.before(anchor);
         }
-        if let Some(watched) = call.callee.and_then(|callee| self.object.is_watched(callee)) {
+        if let Some(watched) = call
+            .callee
+            .and_then(|callee| self.object.is_watched(callee))
+        {
             self.only_if(watched, anchor);
             let thread = self.activation.entered(build);
             let site = self.object.site(self.site(index));

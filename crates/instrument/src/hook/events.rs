@@ -43,7 +43,11 @@ pub fn start(entry: &[Value]) -> Value {
         .iter()
         .find(|instruction| !fixed(instruction))
         .expect("a block ends with a terminator");
-    for &instruction in entry.iter().skip_while(|i| **i != first).filter(|i| fixed(i)) {
+    for &instruction in entry
+        .iter()
+        .skip_while(|i| **i != first)
+        .filter(|i| fixed(i))
+    {
         instruction.move_before(first);
     }
     first
@@ -197,7 +201,8 @@ impl<'a> Reader<'a> {
             self.push(instruction, Event::Exit);
             self.left = true;
         }
-        let returns = !tail && !(plan.action.runs_other_code() && instruction.does_not_return());
+        let stays = plan.action.runs_other_code() && instruction.does_not_return();
+        let returns = !tail && !stays;
         if terminator || !returns {
             return;
         }

@@ -67,9 +67,7 @@ impl Group {
     pub fn most_bytes(&self) -> usize {
         let roots = self.roots.len() + usize::from(self.head_root.is_some());
         // AFTER_CALL and the end.
-        1 + flow::SWITCH_BYTES
-            + roots * flow::ADDRESS_BYTES
-            + self.words.len() * flow::WORD_BYTES
+        1 + flow::SWITCH_BYTES + roots * flow::ADDRESS_BYTES + self.words.len() * flow::WORD_BYTES
     }
 }
 
@@ -390,7 +388,9 @@ impl Body<'_> {
             .into_iter()
             .map(|(value, block)| (value, block_of(first_of(&block))))
             .collect();
-        build.replace_terminator(head, |build| build.switch(switch.operand(0), default, &cases));
+        build.replace_terminator(head, |build| {
+            build.switch(switch.operand(0), default, &cases)
+        });
         build.before(end);
         let incoming: Vec<(Value, Block)> = numbers
             .into_iter()

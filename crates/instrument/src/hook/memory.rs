@@ -18,10 +18,11 @@ pub fn is_vector(bytes: u64) -> bool {
 pub fn is_handed_on(object: &Object, value: Value) -> bool {
     const MOST_BYTES: u64 = 64;
     let ty = value.ty();
+    let word = ty.is_pointer() || ty.integer_bits().is_some_and(|bits| bits <= 64);
     ty.is_sized()
         && !ty.is_void()
         && !ty.is_scalable()
-        && !(ty.is_pointer() || ty.integer_bits().is_some_and(|bits| bits <= 64))
+        && !word
         && ty.store_bytes(object.module) <= MOST_BYTES
 }
 
@@ -45,19 +46,14 @@ impl Body<'_> {
     }
 
     /// Reports that `value` is at `pointer` now, if that is persistent memory.
-    fn stored(
-        &self,
-        anchor: Value,
-        index: usize,
-        pointer: Value,
-        value: Value,
-        kind: StoreKind,
-    ) {
+    fn stored(&self, anchor: Value, index: usize, pointer: Value, value: Value, kind: StoreKind) {
         let build = self.build();
         let bytes = value.ty().store_bytes(self.object.module);
         let condition = self.object.in_persistent_memory(pointer);
         let end = self.only_if(condition, anchor);
-        let scalar = matches!(bytes, 1 | 2 | 4 | 8).then(|| build.widen(value)).flatten();
+        let scalar = matches!(bytes, 1 | 2 | 4 | 8)
+            .then(|| build.widen(value))
+            .flatten();
         let thread = self.thread(end);
         let site = self.object.site(self.site(index));
         let size_and_kind = build.number(bytes as u32 | (kind as u32) << 8);
@@ -177,8 +173,7 @@ impl Body<'_> {
         let end = self.if_active(anchor);
         let thread = self.thread(end);
         let site = self.object.site(self.site(index));
-        self.object
-            .call(self.object.hooks.opaque, &[thread, site]);
+        self.object.call(self.object.hooks.opaque, &[thread, site]);
     }
 
     /// A locked operation is a fence, which matters if something waits for one.

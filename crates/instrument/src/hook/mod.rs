@@ -70,7 +70,9 @@ pub fn insert(object: &Object, plan: &FunctionPlan, function: Value) {
         .iter()
         .any(|plan| matches!(&plan.action, Action::Call(call) if call.callee.is_some()));
     let needs_room = instructions.iter().any(|instruction| {
-        let stored = instruction.is_opcode(LLVMOpcode::LLVMStore).then(|| instruction.operand(0));
+        let stored = instruction
+            .is_opcode(LLVMOpcode::LLVMStore)
+            .then(|| instruction.operand(0));
         memory::is_handed_on(object, stored.unwrap_or(*instruction))
     });
     object.build.before(start);
@@ -191,8 +193,10 @@ impl Body<'_> {
 /// its frame, and nothing in it needs the thread unless a check says so.
 pub fn may_enter_late(plan: &FunctionPlan) -> bool {
     plan.mode != Mode::InPlace
-        && plan.instructions.iter().all(|instruction| {
-            match &instruction.action {
+        && plan
+            .instructions
+            .iter()
+            .all(|instruction| match &instruction.action {
                 Action::Nothing
                 | Action::Load
                 | Action::Flush(_)
@@ -207,6 +211,5 @@ pub fn may_enter_late(plan: &FunctionPlan) -> bool {
                 | Action::Call(_)
                 | Action::LandingPad
                 | Action::ReturnsTwice => false,
-            }
-        })
+            })
 }

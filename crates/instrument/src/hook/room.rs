@@ -40,7 +40,10 @@ pub fn decide(list: &mut Vec<At>, blocks: &[Vec<Value>]) {
             at.events.push(check());
         }
     }
-    let mut bare: Vec<Value> = blocks.iter().filter_map(|block| block.last().copied()).collect();
+    let mut bare: Vec<Value> = blocks
+        .iter()
+        .filter_map(|block| block.last().copied())
+        .collect();
     bare.retain(|end| ends.contains(end));
     list.extend(bare.into_iter().map(|anchor| At {
         anchor,
@@ -61,7 +64,9 @@ fn check() -> Event {
 }
 
 fn is_landing_pad(block: Block) -> bool {
-    block.first_behind_phis().is_opcode(LLVMOpcode::LLVMLandingPad)
+    block
+        .first_behind_phis()
+        .is_opcode(LLVMOpcode::LLVMLandingPad)
 }
 
 fn groups(list: &[At]) -> impl Iterator<Item = &Group> {
@@ -91,10 +96,12 @@ fn back_edge_ends(blocks: &[Vec<Value>]) -> FxHashSet<Value> {
         .map(|block| {
             let end = block.last().expect("a block ends with a terminator");
             // Edges of invokes may lead through blocks of our own.
-            let through = |to: Block| numbers.get(&to).copied().or_else(|| {
-                let beyond = to.terminator().successors();
-                beyond.first().and_then(|to| numbers.get(to).copied())
-            });
+            let through = |to: Block| {
+                numbers.get(&to).copied().or_else(|| {
+                    let beyond = to.terminator().successors();
+                    beyond.first().and_then(|to| numbers.get(to).copied())
+                })
+            };
             end.successors().into_iter().filter_map(through).collect()
         })
         .collect();

@@ -107,12 +107,7 @@ impl Builder {
     pub fn function_type(&self, result: Type, parameters: &[Type]) -> Type {
         let mut raw: Vec<_> = parameters.iter().map(|ty| ty.0).collect();
         let count = raw.len() as u32;
-        Type(ffi!(LLVMFunctionType(
-            result.0,
-            raw.as_mut_ptr(),
-            count,
-            0
-        )))
+        Type(ffi!(LLVMFunctionType(result.0, raw.as_mut_ptr(), count, 0)))
     }
 
     pub fn constant(&self, ty: Type, value: u64) -> Value {
@@ -228,9 +223,7 @@ impl Builder {
     /// Copies so many bytes into a stream of ours.
     pub fn copy_bytes(&self, to: Value, from: Value, count: u64) {
         let count = self.word(count);
-        self.ours(ffi!(LLVMBuildMemCpy(
-            self.raw, to.0, 1, from.0, 1, count.0
-        )));
+        self.ours(ffi!(LLVMBuildMemCpy(self.raw, to.0, 1, from.0, 1, count.0)));
     }
 
     /// The address `bytes` after `pointer`.

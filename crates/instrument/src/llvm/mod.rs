@@ -198,10 +198,7 @@ impl Module {
 
     /// All types of the debug information.
     pub fn debug_types(self) -> Vec<Meta> {
-        extern "C" fn report(
-            context: *mut c_void,
-            node: llvm_sys::prelude::LLVMMetadataRef,
-        ) {
+        extern "C" fn report(context: *mut c_void, node: llvm_sys::prelude::LLVMMetadataRef) {
             // SAFETY: `context` is the vector below, which outlives the call.
             let found = unsafe { &mut *context.cast::<Vec<Meta>>() };
             found.extend(Meta::some(node));

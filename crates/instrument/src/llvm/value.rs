@@ -7,7 +7,8 @@ use llvm_sys::target::{
     LLVMABISizeOfType, LLVMOffsetOfElement, LLVMSizeOfTypeInBits, LLVMStoreSizeOfType,
 };
 use llvm_sys::{
-    LLVMAtomicOrdering, LLVMInlineAsmDialect, LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind, LLVMVisibility,
+    LLVMAtomicOrdering, LLVMInlineAsmDialect, LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMValueKind,
+    LLVMVisibility,
 };
 use std::ffi::{CStr, c_void};
 
@@ -93,11 +94,7 @@ impl Value {
         let bits = self.ty().integer_bits().expect("an integer constant");
         let mut words = vec![0; bits.div_ceil(64).max(1) as usize];
         let capacity = words.len() as u32;
-        ffi!(shim::cp_integer_words(
-            self.0,
-            words.as_mut_ptr(),
-            capacity
-        ));
+        ffi!(shim::cp_integer_words(self.0, words.as_mut_ptr(), capacity));
         words
     }
 

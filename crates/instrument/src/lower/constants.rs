@@ -16,7 +16,10 @@ impl Lowering {
     }
 
     pub fn operands(&mut self, values: impl IntoIterator<Item = Value>) -> Vec<Operand> {
-        values.into_iter().map(|value| self.operand(value)).collect()
+        values
+            .into_iter()
+            .map(|value| self.operand(value))
+            .collect()
     }
 
     pub fn constant(&mut self, value: Value) -> Constant {
@@ -123,7 +126,10 @@ impl Lowering {
                 | LLVMValueKind::LLVMGlobalAliasValueKind
                 | LLVMValueKind::LLVMGlobalIFuncValueKind => {
                     let object = constant.aliased().unwrap_or(constant);
-                    let id = self.functions.get(&constant).or(self.functions.get(&object));
+                    let id = self
+                        .functions
+                        .get(&constant)
+                        .or(self.functions.get(&object));
                     if let Some(&id) = id.filter(|id| !found.contains(*id)) {
                         found.push(id);
                     }

@@ -42,8 +42,8 @@ impl Lowering {
                 name: inst.opcode_name(),
                 operands: self.operands(inst.operands()),
             },
-            LLVMTrunc | LLVMZExt | LLVMSExt | LLVMFPToUI | LLVMFPToSI | LLVMUIToFP
-            | LLVMSIToFP | LLVMFPTrunc | LLVMFPExt | LLVMPtrToInt | LLVMIntToPtr | LLVMBitCast
+            LLVMTrunc | LLVMZExt | LLVMSExt | LLVMFPToUI | LLVMFPToSI | LLVMUIToFP | LLVMSIToFP
+            | LLVMFPTrunc | LLVMFPExt | LLVMPtrToInt | LLVMIntToPtr | LLVMBitCast
             | LLVMAddrSpaceCast => Op::Cast {
                 name: inst.opcode_name(),
                 value: self.operand_at(inst, 0),

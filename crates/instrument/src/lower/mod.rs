@@ -100,7 +100,10 @@ pub fn lower(module: llvm::Module, modes: &Modes, producer: String) -> Lowered {
         plan.quiet = quiet.contains(&plan.function);
     }
     lowered.extend(ifuncs.iter().map(|&ifunc| lowering.ifunc(ifunc)));
-    let lowered_globals = globals.iter().map(|&global| lowering.global(global)).collect();
+    let lowered_globals = globals
+        .iter()
+        .map(|&global| lowering.global(global))
+        .collect();
     Lowered {
         model: Module {
             source: module.source(),
@@ -265,7 +268,8 @@ impl Lowering {
                     root,
                 });
                 if hooked {
-                    plan.instructions.push(InstructionPlan { action, site, root });
+                    plan.instructions
+                        .push(InstructionPlan { action, site, root });
                 }
                 next += 1;
             }

@@ -64,7 +64,10 @@ impl<'a> Log<'a> {
                         kind: kind.to_owned(),
                         thread,
                         site,
-                        stack: stack.split(',').map(|s| s.parse().expect("a site")).collect(),
+                        stack: stack
+                            .split(',')
+                            .map(|s| s.parse().expect("a site"))
+                            .collect(),
                         fields: words.map(str::to_owned).collect(),
                     });
                 }
@@ -116,7 +119,11 @@ impl<'a> Log<'a> {
                     let (model, site) = self.site(number);
                     model.sites[site.index()].function
                 };
-                assert_eq!(of(event.site), of(*top), "{event:?} reports for another function");
+                assert_eq!(
+                    of(event.site),
+                    of(*top),
+                    "{event:?} reports for another function"
+                );
                 let callers: Vec<String> = callers.iter().map(|c| self.place(*c)).collect();
                 let mut text = format!("{} {place}", event.kind);
                 for field in &event.fields {

@@ -49,9 +49,12 @@ impl Shop {
             folder: tempfile::tempdir().expect("a temporary folder"),
         };
         let stub = tests_folder().join("stub_rt.c");
-        shop.run(Command::new("clang-19").args(["-g", "-O1", "-fPIC", "-shared", "-pthread", "-o"])
-            .arg(shop.path("libstub.so"))
-            .arg(stub));
+        shop.run(
+            Command::new("clang-19")
+                .args(["-g", "-O1", "-fPIC", "-shared", "-pthread", "-o"])
+                .arg(shop.path("libstub.so"))
+                .arg(stub),
+        );
         shop
     }
 
@@ -95,12 +98,19 @@ impl Shop {
     pub fn link(&self, command: &mut Command) {
         let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
         rpath.push(self.folder.path());
-        command.arg(self.path("libstub.so")).arg(rpath).args(["-pthread", "-lm"]);
+        command
+            .arg(self.path("libstub.so"))
+            .arg(rpath)
+            .args(["-pthread", "-lm"]);
     }
 
     /// Compiles and links one source file.
     pub fn build(&self, source: &Path, name: &str, hooked: bool, options: &[&str]) -> PathBuf {
-        let mut command = if hooked { self.hooked(source) } else { self.native(source) };
+        let mut command = if hooked {
+            self.hooked(source)
+        } else {
+            self.native(source)
+        };
         let binary = self.path(name);
         command.args(options).arg(source).arg("-o").arg(&binary);
         self.link(&mut command);
@@ -112,7 +122,10 @@ impl Shop {
         let log = self.path("log");
         for entry in std::fs::read_dir(self.folder.path()).expect("the folder can be read") {
             let path = entry.expect("an entry").path();
-            if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("log")) {
+            if path
+                .file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with("log"))
+            {
                 std::fs::remove_file(path).expect("a log can be removed");
             }
         }
@@ -124,7 +137,11 @@ impl Shop {
             .output()
             .expect("the program starts");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!stderr.contains("stub:"), "{} at level {level}: {stderr}", binary.display());
+        assert!(
+            !stderr.contains("stub:"),
+            "{} at level {level}: {stderr}",
+            binary.display()
+        );
         Ran {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             code: output.status.code(),

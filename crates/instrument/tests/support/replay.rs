@@ -46,7 +46,11 @@ pub fn walk(log: &Log<'_>, path: &Path, _models: &HashMap<ModelId, Module>, leve
             walk.step();
         }
         if log.depths.get(thread) == Some(&0) {
-            assert!(walk.stack.is_empty(), "{}: all activations ended", walk.what);
+            assert!(
+                walk.stack.is_empty(),
+                "{}: all activations ended",
+                walk.what
+            );
         }
     }
 }
@@ -65,9 +69,15 @@ impl<'a> Walk<'a> {
 
     fn fail(&self, expected: &str, found: Flow) -> ! {
         let place = self.stack.last().map_or("nowhere".to_owned(), |top| {
-            format!("{} block {} before {}", top.function.name, top.block.0, top.next)
+            format!(
+                "{} block {} before {}",
+                top.function.name, top.block.0, top.next
+            )
         });
-        panic!("{} at byte {}: {place}: expected {expected}, found {found:?}", self.what, self.at)
+        panic!(
+            "{} at byte {}: {place}: expected {expected}, found {found:?}",
+            self.what, self.at
+        )
     }
 
     /// From a state in which some activation waits for a call (or none exists).
@@ -78,7 +88,11 @@ impl<'a> Walk<'a> {
                 let Some(top) = self.stack.last_mut() else {
                     panic!("{}: a call returned to nobody", self.what);
                 };
-                assert!(top.in_call, "{}: {} was in no call", self.what, top.function.name);
+                assert!(
+                    top.in_call,
+                    "{}: {} was in no call",
+                    self.what, top.function.name
+                );
                 top.in_call = false;
                 let call = &top.function.blocks[top.block.index()].instructions[top.next];
                 if let Op::Invoke { normal, .. } = call.op {
@@ -103,7 +117,11 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, number: u32) {
         let (module, site) = self.log.site(number);
         let site = &module.sites[site.index()];
-        assert!(site.instruction.is_none(), "{}: enters at a function", self.what);
+        assert!(
+            site.instruction.is_none(),
+            "{}: enters at a function",
+            self.what
+        );
         let FunctionId(index) = site.function;
         let function = &module.functions[index as usize];
         self.stack.push(Activation {
@@ -233,7 +251,9 @@ impl<'a> Walk<'a> {
                 return false;
             }
             Op::Branch { to } => *to,
-            Op::ConditionalBranch { then, otherwise, .. } => match self.take() {
+            Op::ConditionalBranch {
+                then, otherwise, ..
+            } => match self.take() {
                 Flow::Branch { successor: 0 } => *then,
                 Flow::Branch { .. } => *otherwise,
                 other => self.fail("a branch", other),
@@ -243,7 +263,9 @@ impl<'a> Walk<'a> {
                 number => cases[number - 1].1,
             },
             Op::IndirectBranch { targets, .. } => targets[successor(self)],
-            Op::CallBranch { default, indirect, .. } => match successor(self) {
+            Op::CallBranch {
+                default, indirect, ..
+            } => match successor(self) {
                 0 => *default,
                 number => indirect[number - 1],
             },
@@ -287,7 +309,9 @@ fn size_bytes(module: &Module, ty: &Type) -> u64 {
     match ty {
         Type::Integer { bits } | Type::Float { bits, .. } => u64::from(bits.div_ceil(8)),
         Type::Pointer { .. } => 8,
-        Type::Array { element, count } => size_bytes(module, &module.types[element.index()]) * count,
+        Type::Array { element, count } => {
+            size_bytes(module, &module.types[element.index()]) * count
+        }
         Type::Vector { element, count, .. } => {
             size_bytes(module, &module.types[element.index()]) * u64::from(*count)
         }
