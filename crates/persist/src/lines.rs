@@ -60,96 +60,113 @@ pub fn pieces(address: PmAddress, length: u64) -> impl Iterator<Item = Piece> {
     })
 }
 
-const PAGE_LINES: usize = 64;
+const PAGE_LINES: u64 = 64;
 const FAN_OUT: usize = 512;
 
-type Page<T> = Box<[T; PAGE_LINES]>;
+/// A page of a file: its first line, divided by [`PAGE_LINES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PageId(u64);
+
+impl PageId {
+    const BITS: u32 = PmAddress::OFFSET_BITS - 12;
+
+    #[inline]
+    fn of(line: LineId) -> PageId {
+        PageId(line.0 / PAGE_LINES)
+    }
+
+    fn line(self, number: usize) -> LineId {
+        LineId(self.0 * PAGE_LINES + number as u64)
+    }
+
+    /// File, and then where in its tree.
+    fn path(self) -> (usize, usize, usize, usize) {
+        let page = (self.0 & ((1 << Self::BITS) - 1)) as usize;
+        let file = (self.0 >> Self::BITS) as usize;
+        (
+            file,
+            page / FAN_OUT / FAN_OUT,
+            page / FAN_OUT % FAN_OUT,
+            page % FAN_OUT,
+        )
+    }
+
+    fn from_path(file: usize, branch: usize, leaf: usize, page: usize) -> PageId {
+        let page = (branch * FAN_OUT + leaf) * FAN_OUT + page;
+        PageId((file as u64) << Self::BITS | page as u64)
+    }
+}
+
+/// Number of a page's entries in the table, plus one; 0 is none.
+type Slot = u32;
 /// 512 pages: 2 MiB of a file.
-type Leaf<T> = Box<[Option<Page<T>>; FAN_OUT]>;
+type Leaf = Box<[Slot; FAN_OUT]>;
 /// 512 leaves: 1 GiB of a file.
-type Branch<T> = Box<[Option<Leaf<T>>; FAN_OUT]>;
+type Branch = Box<[Option<Leaf>; FAN_OUT]>;
 
 /// An entry for every cache line, made when it is first asked for: a radix tree over file and
-/// offset, so that finding one costs four dependent loads and no hash. Memory grows with the pages
-/// touched, whatever offsets a damaged recording may hold.
+/// offset, so that no hash is needed, and the last page at hand, where most events stay. Memory
+/// grows with the pages touched, whatever offsets a damaged recording may hold.
 #[derive(Debug)]
 pub struct LineTable<T> {
+    pages: Vec<Box<[T; PAGE_LINES as usize]>>,
     /// By file, then by GiB.
-    files: Vec<Vec<Option<Branch<T>>>>,
+    files: Vec<Vec<Option<Branch>>>,
+    last: (PageId, usize),
 }
 
 impl<T> Default for LineTable<T> {
     fn default() -> LineTable<T> {
-        LineTable { files: Vec::new() }
-    }
-}
-
-struct Path {
-    file: usize,
-    branch: usize,
-    leaf: usize,
-    page: usize,
-    line: usize,
-}
-
-impl Path {
-    #[inline]
-    fn of(id: LineId) -> Path {
-        let start = id.start();
-        let line = start.offset() / CACHE_LINE_BYTES;
-        let page = line as usize / PAGE_LINES;
-        Path {
-            file: start.file().index(),
-            branch: page / FAN_OUT / FAN_OUT,
-            leaf: page / FAN_OUT % FAN_OUT,
-            page: page % FAN_OUT,
-            line: line as usize % PAGE_LINES,
+        LineTable {
+            pages: Vec::new(),
+            files: Vec::new(),
+            // No page has this number: it lies behind the last file.
+            last: (PageId(u64::MAX), 0),
         }
-    }
-
-    fn id(&self) -> LineId {
-        let page = (self.branch * FAN_OUT + self.leaf) * FAN_OUT + self.page;
-        let line = (page * PAGE_LINES + self.line) as u64;
-        LineId(((self.file as u64) << PmAddress::OFFSET_BITS) / CACHE_LINE_BYTES + line)
     }
 }
 
 impl<T: Default> LineTable<T> {
     #[inline]
     pub fn entry(&mut self, id: LineId) -> &mut T {
-        let at = Path::of(id);
-        if self.files.len() <= at.file {
-            self.files.resize_with(at.file + 1, Vec::new);
+        let page = PageId::of(id);
+        if self.last.0 != page {
+            self.last = (page, self.find_or_add(page));
         }
-        let branches = &mut self.files[at.file];
-        if branches.len() <= at.branch {
-            branches.resize_with(at.branch + 1, || None);
-        }
-        let branch = branches[at.branch].get_or_insert_with(empty);
-        let leaf = branch[at.leaf].get_or_insert_with(empty);
-        let page = leaf[at.page].get_or_insert_with(new_page);
-        &mut page[at.line]
+        &mut self.pages[self.last.1][(id.0 % PAGE_LINES) as usize]
     }
-}
 
-#[cold]
-fn empty<T>() -> Box<[Option<T>; FAN_OUT]> {
-    Box::new([const { None }; FAN_OUT])
-}
-
-#[cold]
-fn new_page<T: Default>() -> Page<T> {
-    Box::new(std::array::from_fn(|_| T::default()))
+    fn find_or_add(&mut self, id: PageId) -> usize {
+        let (file, branch, leaf, page) = id.path();
+        if self.files.len() <= file {
+            self.files.resize_with(file + 1, Vec::new);
+        }
+        let branches = &mut self.files[file];
+        if branches.len() <= branch {
+            branches.resize_with(branch + 1, || None);
+        }
+        let empty = || Box::new([const { None }; FAN_OUT]);
+        let branch = branches[branch].get_or_insert_with(empty);
+        let leaf = branch[leaf].get_or_insert_with(|| Box::new([0; FAN_OUT]));
+        let slot = &mut leaf[page];
+        if *slot == 0 {
+            self.pages
+                .push(Box::new(std::array::from_fn(|_| T::default())));
+            *slot = Slot::try_from(self.pages.len()).expect("2^32 pages do not fit into memory");
+        }
+        *slot as usize - 1
+    }
 }
 
 impl<T> LineTable<T> {
     /// The entry, if its page was ever touched.
     #[inline]
     pub fn get(&self, id: LineId) -> Option<&T> {
-        let at = Path::of(id);
-        let branch = self.files.get(at.file)?.get(at.branch)?.as_ref()?;
-        let page = branch[at.leaf].as_ref()?[at.page].as_ref()?;
-        Some(&page[at.line])
+        let (file, branch, leaf, page) = PageId::of(id).path();
+        let branch = self.files.get(file)?.get(branch)?.as_ref()?;
+        let slot = branch[leaf].as_ref()?[page] as usize;
+        let page = self.pages.get(slot.checked_sub(1)?)?;
+        Some(&page[(id.0 % PAGE_LINES) as usize])
     }
 
     /// All entries of touched pages, by file and offset.
@@ -162,21 +179,16 @@ impl<T> LineTable<T> {
             let present = leaves.iter().enumerate();
             present.filter_map(move |(at, leaf)| Some((file, branch, at, leaf.as_ref()?)))
         });
-        let pages = leaves.flat_map(|(file, branch, leaf, pages)| {
-            let present = pages.iter().enumerate();
-            present.filter_map(move |(at, page)| Some((file, branch, leaf, at, page.as_ref()?)))
-        });
-        pages.flat_map(|(file, branch, leaf, page, entries)| {
-            entries.iter().enumerate().map(move |(line, entry)| {
-                let path = Path {
-                    file,
-                    branch,
-                    leaf,
-                    page,
-                    line,
-                };
-                (path.id(), entry)
+        let pages = leaves.flat_map(move |(file, branch, leaf, slots)| {
+            let present = slots.iter().enumerate().filter(|(_, slot)| **slot != 0);
+            present.map(move |(page, slot)| {
+                let id = PageId::from_path(file, branch, leaf, page);
+                (id, &self.pages[*slot as usize - 1])
             })
+        });
+        pages.flat_map(|(page, entries)| {
+            let numbered = entries.iter().enumerate();
+            numbered.map(move |(number, entry)| (page.line(number), entry))
         })
     }
 }

@@ -25,14 +25,35 @@ pub struct OriginInfo {
 }
 
 /// All origins of a recording, with how many events were counted at each.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Origins {
     infos: Vec<OriginInfo>,
     counts: Vec<u64>,
     numbers: FxHashMap<OriginInfo, Origin>,
-    /// By site: the origin that was last asked for there. Most sites run many times in one call
-    /// stack before they run in another.
-    recent: Vec<Origin>,
+    /// Origins that were asked for lately, by a hash that is cheap rather than good.
+    recent: Box<[(OriginInfo, Origin); RECENT]>,
+}
+
+const RECENT: usize = 1024;
+
+fn slot(info: OriginInfo) -> usize {
+    (info.site.index() ^ info.context.index().wrapping_mul(37)) % RECENT
+}
+
+impl Default for Origins {
+    fn default() -> Origins {
+        let nowhere = OriginInfo {
+            site: SiteId(u32::MAX),
+            context: ContextId(u32::MAX),
+            thread: ThreadIndex(u32::MAX),
+        };
+        Origins {
+            infos: Vec::new(),
+            counts: Vec::new(),
+            numbers: FxHashMap::default(),
+            recent: Box::new([(nowhere, Origin(0)); RECENT]),
+        }
+    }
 }
 
 impl Origins {
@@ -47,10 +68,11 @@ impl Origins {
     /// The origin of an event that is counted otherwise.
     #[inline]
     pub fn number(&mut self, info: OriginInfo) -> Origin {
-        let guess = self.recent.get(info.site.index()).copied();
-        match guess {
-            Some(origin) if self.infos[origin.index()] == info => origin,
-            _ => self.find(info),
+        let (known, origin) = self.recent[slot(info)];
+        if known == info {
+            origin
+        } else {
+            self.find(info)
         }
     }
 
@@ -61,10 +83,7 @@ impl Origins {
             self.infos.push(info);
             self.counts.push(0);
         }
-        if self.recent.len() <= info.site.index() {
-            self.recent.resize(info.site.index() + 1, origin);
-        }
-        self.recent[info.site.index()] = origin;
+        self.recent[slot(info)] = (info, origin);
         origin
     }
 

@@ -30,7 +30,6 @@ use crashpoint_persist::x86::{Flushed, Line, LineTracker, Mark, Writer};
 use crashpoint_persist::{LineId, Origin, Origins};
 use crashpoint_trace::{SiteId, StoreKind, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::VecDeque;
 use thin_vec::ThinVec;
 
 /// How many fences must follow a store for it to count as left when its process was killed.
@@ -84,11 +83,31 @@ pub(crate) struct Left {
     volatile: bool,
 }
 
+/// When a thread last fenced.
+#[derive(Clone, Debug, Default)]
+struct Fences {
+    orders: [u64; FENCES_AFTER],
+    /// Of the earliest of them.
+    next: usize,
+}
+
+impl Fences {
+    fn push(&mut self, order: u64) {
+        self.orders[self.next] = order;
+        self.next = (self.next + 1) % FENCES_AFTER;
+    }
+
+    /// The last but so many; none if there were not enough.
+    fn earliest(&self) -> Option<u64> {
+        Some(self.orders[self.next]).filter(|order| *order != 0)
+    }
+}
+
 /// The analysis, and after [`Leftovers::conclude`] its results.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     fates: Vec<Fate>,
-    fences: Vec<VecDeque<u64>>,
+    fences: Vec<Fences>,
     /// Stores whose flush is missing.
     pub(crate) missing: Vec<Left>,
     /// Stores to volatile data.
@@ -174,15 +193,12 @@ impl Leftovers {
         }
     }
 
+    #[inline]
     pub(crate) fn fence(&mut self, thread: ThreadIndex, order: u64) {
         if self.fences.len() <= thread.index() {
-            self.fences.resize(thread.index() + 1, VecDeque::new());
+            self.fences.resize(thread.index() + 1, Fences::default());
         }
-        let fences = &mut self.fences[thread.index()];
-        if fences.len() == FENCES_AFTER {
-            fences.pop_front();
-        }
-        fences.push_back(order);
+        self.fences[thread.index()].push(order);
     }
 
     /// Whether a store may have been interrupted before its flush.
@@ -192,10 +208,8 @@ impl Leftovers {
             return false;
         }
         let fences = self.fences.get(thread.index());
-        let enough = fences.filter(|fences| fences.len() == FENCES_AFTER);
-        enough
-            .and_then(|fences| fences.front())
-            .is_none_or(|first| *first < writer.order)
+        let earliest = fences.and_then(Fences::earliest);
+        earliest.is_none_or(|earliest| earliest < writer.order)
     }
 
     /// Judges what the tracker holds at the end of the recording.
