@@ -26,8 +26,9 @@
 //! Stores: the hook runs right *after* the store, with the value zero-extended; `size_and_kind`
 //! is `size | kind << 8` with size 1, 2, 4 or 8. Stores of 16, 32 or 64 bytes whose value is at
 //! hand use `VECTOR` with a copy of it: reading back what a non-temporal store wrote would wait for
-//! memory. Other stores, memory functions and assembly use `RANGE`, which reads the bytes back. Flushes and fences are reported *before* they
-//! execute for flushes and *after* for fences. A locked read-modify-write is a `FENCE` of kind
+//! memory. Other stores, memory functions and assembly use `RANGE`, which reads the bytes back.
+//! Flushes and fences are reported *before* they execute for flushes and *after* for fences. A
+//! locked read-modify-write is a `FENCE` of kind
 //! `Locked` (only when `Thread::pending` is not zero) and then a store.
 
 pub const REGISTER: &str = "__crashpoint_register";

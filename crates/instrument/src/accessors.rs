@@ -3,8 +3,9 @@
 //! A small function that only computes or reads (`node->count`, an offset turned into a pointer) is
 //! folded into the functions that call it, as the optimiser would do anyway. Its instructions keep
 //! their own lines and say into what they were inlined. At level flow this spares most of what
-//! programs in the style of C++ would write: entering and leaving. Nothing that could be reported at
-//! level pm is moved to another function. Functions that must not be inlined, as all at -O0, stay.
+//! programs in the style of C++ would write: entering and leaving. Nothing that could be reported
+//! at level pm is moved to another function. Functions that must not be inlined, as all at -O0,
+//! stay.
 
 use crate::linkage::final_target;
 use crate::llvm::{self, Block, Value};

@@ -1,9 +1,9 @@
 //! Copies of functions, dispatchers, and who calls whom.
 //!
 //! After this, a plain body calls plain copies and a hooked body calls hooked copies wherever the
-//! callee's definition is here and nobody can replace it; every other call goes to the symbol, where
-//! the dispatcher chooses. Only the symbol's address is ever taken, so function pointers compare as
-//! they did.
+//! callee's definition is here and nobody can replace it; every other call goes to the symbol,
+//! where the dispatcher chooses. Only the symbol's address is ever taken, so function pointers
+//! compare as they did.
 
 use crate::linkage::final_target;
 use crate::llvm::{Block, Value};
@@ -95,7 +95,8 @@ pub fn dispatch(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[Fun
     }
 }
 
-/// The hooked copy of a quiet function: the plain body, unless something beyond level pm is recorded.
+/// The hooked copy of a quiet function: the plain body, unless something beyond level pm is
+/// recorded.
 pub fn hand_over(object: &Object, plan: &FunctionPlan, copies: &Copies) {
     let build = &object.build;
     let hooked = copies.hooked;
@@ -115,8 +116,8 @@ pub fn hand_over(object: &Object, plan: &FunctionPlan, copies: &Copies) {
     hooked.strip_entry_hooks();
 }
 
-/// Keeps the optimiser away from a body with hooks. Optimising it would take several times as long as
-/// the plain one takes, and gain little: it spends its time in hooks. What must be inlined is.
+/// Keeps the optimiser away from a body with hooks. Optimising it would take several times as long
+/// as the plain one takes, and gain little: it spends its time in hooks. What must be inlined is.
 pub fn leave_unoptimised(object: &Object, copies: &Copies) {
     if !copies.body.has_attribute("alwaysinline") {
         copies.body.add_attribute(object.module, "noinline");

@@ -3,8 +3,8 @@
 //!
 //! clang runs [`crashpoint_instrument`] at the start of its optimisation pipeline, at every level.
 //! The order of what is done to a module matters and is all in [`instrument`]: the model is taken
-//! after scalar replacement and before anything of ours is inserted, and everything that is inserted
-//! follows from decisions made while lowering.
+//! after scalar replacement and before anything of ours is inserted, and everything that is
+//! inserted follows from decisions made while lowering.
 //!
 //! **Architecture invariant:** this is the only crate that links LLVM. Nothing of the program's
 //! behaviour depends on it while the gate is closed.

@@ -2,8 +2,8 @@
 //!
 //! Most functions become three: a dispatcher that keeps the symbol, a plain copy and a hooked copy.
 //! Where copies would change what the program means, the function keeps its one body and tests the
-//! gate at entry (*in place*). What cannot carry hooks at all stays as it is, with a reason that the
-//! model keeps.
+//! gate at entry (*in place*). What cannot carry hooks at all stays as it is, with a reason that
+//! the model keeps.
 
 use crate::action::intrinsic_name;
 use crate::llvm::{self, Value};

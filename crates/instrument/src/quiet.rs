@@ -1,12 +1,12 @@
 //! Functions that have nothing to report at level pm.
 //!
 //! A function is *quiet* if nothing in it could write persistent memory, flush or fence, and all it
-//! calls is quiet too. Lookups are. Unless branches or loads are recorded, a quiet function's hooked
-//! copy hands over to the plain one at once, which runs as if there were no hooks.
+//! calls is quiet too. Lookups are. Unless branches or loads are recorded, a quiet function's
+//! hooked copy hands over to the plain one at once, which runs as if there were no hooks.
 //!
 //! The price: a watched call within a quiet function to another quiet one is not seen then. Calls
-//! that leave the module are never quiet, apart from a few functions of the library that cannot call
-//! back.
+//! that leave the module are never quiet, apart from a few functions of the library that cannot
+//! call back.
 
 use crate::action::Action;
 use crate::linkage::final_target;

@@ -1,8 +1,9 @@
-// A runtime that writes what it is told as text, for the tests of the instrumenter. It answers every
-// hook of crates/abi/src/hooks.rs, checks what can be checked inside the target, and aborts when a
-// promise of the protocol is broken.
+// A runtime that writes what it is told as text, for the tests of the instrumenter. It answers
+// every hook of crates/abi/src/hooks.rs, checks what can be checked inside the target, and aborts
+// when a promise of the protocol is broken.
 //
-//   STUB_LEVEL  0 to 3; 0 when absent        STUB_LOG    the file to write, and <file>.flow.<thread>
+//   STUB_LEVEL  0 to 3; 0 when absent        STUB_LOG    the file to write, and
+// <file>.flow.<thread>
 //   STUB_WATCH  names of callees, by `,`     STUB_LOADS  not empty: loads are reported
 //
 // Persistent memory is what stub_pm() returns: 1 MiB at a fixed address.

@@ -1,5 +1,5 @@
-//! Findings at one source line with one call path are one finding with a count. How deep a recursion
-//! went does not make another path.
+//! Findings at one source line with one call path are one finding with a count. How deep a
+//! recursion went does not make another path.
 
 use std::collections::{HashMap, HashSet};
 

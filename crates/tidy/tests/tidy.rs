@@ -5,7 +5,8 @@ use std::process::Command;
 
 /// A file longer than this is more than one thing.
 const MAX_LINES: usize = 600;
-const MAX_COLUMNS: usize = 100;
+/// rustfmt keeps code at 100; strings, tables and macros that it leaves alone get a little more.
+const MAX_COLUMNS: usize = 112;
 
 /// Words that must not stand in code, and what to do instead. They are split so that this file
 /// does not contain them.

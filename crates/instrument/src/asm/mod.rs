@@ -2,8 +2,8 @@
 //!
 //! Programs flush, fence and lock in assembly, and they declare it carelessly: a flush with a
 //! read-write operand, an exchange whose memory operand is an input only. So the instruction
-//! counts, not the constraint. A statement is cut into instructions ([`text`]), operands are tied to
-//! the arguments of the call ([`operands`]), and each mnemonic has a meaning ([`meaning`]).
+//! counts, not the constraint. A statement is cut into instructions ([`text`]), operands are tied
+//! to the arguments of the call ([`operands`]), and each mnemonic has a meaning ([`meaning`]).
 //!
 //! What is not understood and could touch memory is [`Effect::Unknown`]; so is every store behind a
 //! jump, since it may not have happened. What this misses: an instruction that is known here but

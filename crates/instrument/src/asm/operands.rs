@@ -279,7 +279,8 @@ pub fn widthless(register: &str) -> String {
     }
 }
 
-/// `displacement` and `inside` of `displacement(inside)`. `${0:P}(…)` and the like have braces only.
+/// `displacement` and `inside` of `displacement(inside)`. `${0:P}(…)` and the like have braces
+/// only.
 fn parenthesised(text: &str) -> Option<(&str, &str)> {
     let (displacement, rest) = text.split_once('(')?;
     Some((displacement, rest.strip_suffix(')')?))

@@ -1,3 +1,5 @@
+//! Assembly as real programs write it.
+
 use super::{Argument, Assembly, Effect, Length, Place};
 use crashpoint_abi::record::{FenceKind, FlushKind};
 

@@ -1,13 +1,13 @@
 //! Inserting hooks into one body.
 //!
 //! First the body is read: each block yields *events* (a hook before or after an instruction, a
-//! group of the flow stream, the end of the activation), each with the instruction it stands before,
-//! its anchor. Then the events are emitted, anchors from the last to the first, since every check
-//! splits a block and a split costs the length of what follows it.
+//! group of the flow stream, the end of the activation), each with the instruction it stands
+//! before, its anchor. Then the events are emitted, anchors from the last to the first, since every
+//! check splits a block and a split costs the length of what follows it.
 //!
-//! Loads wait: the check whether loads are recorded at all is made once for all loads up to the next
-//! instruction that another hook belongs to, together with the check whether the flow stream is
-//! written. The order of loads among themselves and against everything else that this thread
+//! Loads wait: the check whether loads are recorded at all is made once for all loads up to the
+//! next instruction that another hook belongs to, together with the check whether the flow stream
+//! is written. The order of loads among themselves and against everything else that this thread
 //! reports is kept.
 //!
 //! Hooked bodies are compiled without optimisation: they are several times the size of what they

@@ -8,12 +8,14 @@
 
 mod builder;
 mod debug;
+mod shapes;
 pub mod shim;
 mod value;
 
 pub use builder::Builder;
 pub use debug::Meta;
-pub use value::{Block, Type, Value};
+pub use shapes::{Block, Type};
+pub use value::Value;
 
 use llvm_sys::core::*;
 use llvm_sys::prelude::{LLVMContextRef, LLVMModuleRef};

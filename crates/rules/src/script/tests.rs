@@ -1,3 +1,5 @@
+//! Scripts that find, scripts that fail, and the shipped ones against the built-in rules.
+
 use super::*;
 use crate::testing::{BASE, Tape, begun, brief};
 use crate::{Config, Finding, Linter, Outcome, RULES, Severity};
