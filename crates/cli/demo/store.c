@@ -45,13 +45,19 @@ static void put(struct store *s, unsigned n, uint64_t key, uint64_t value) {
     slot->value = value;
 #ifdef REPAIRED
     persist(slot);
-    slot->used = 1;
-    persist(&slot->used);
 #else
     flush(&slot->key);
     flush(&slot->value); // the same cache line
     fence();
-    slot->used = 1; // never flushed
+#endif
+    slot->used = 1;
+    persist(&slot->used);
+}
+
+static void drop(struct store *s, unsigned n) {
+    s->slot[n].used = 0;
+#ifdef REPAIRED // else it is never flushed
+    persist(&s->slot[n].used);
 #endif
 }
 
@@ -89,6 +95,7 @@ int main(int argc, char **argv) {
         sum += get(s, n);
     }
     printf("%lu\n", (unsigned long)sum);
+    drop(s, 0);
     update(s, SLOTS - 1, sum);
     return 0;
 }

@@ -421,6 +421,7 @@ fn what_a_system_header_does_is_told_at_its_caller() {
     let stage = Stage::new();
     let source = "\
 #include <atomic>
+#include <emmintrin.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -430,6 +431,9 @@ int main(int argc, char **argv) {
     void *p = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     auto *word = static_cast<std::atomic<long> *>(p);
     word->store(1, std::memory_order_release);
+    _mm_clflush(word);
+    _mm_sfence();
+    word->store(2, std::memory_order_release);
     return 0;
 }
 ";
@@ -442,5 +446,5 @@ int main(int argc, char **argv) {
         .run(&["lint", "out"])
         .ended(2)
         .prints("error[missing-flush]")
-        .prints("--> atomic.cc:10:11");
+        .prints("--> atomic.cc:14:11");
 }
