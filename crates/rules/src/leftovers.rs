@@ -51,7 +51,15 @@ pub(crate) struct Habits {
     /// Stored to by a locked instruction.
     locked: u64,
     /// Stores that were flushed, but not on purpose.
-    late: ThinVec<(Origin, u64)>,
+    late: ThinVec<Late>,
+}
+
+/// Stores of one origin to a line that were flushed, but not on purpose.
+#[derive(Clone, Copy, Debug)]
+struct Late {
+    /// The first of them that is known.
+    mark: Mark,
+    mask: u64,
 }
 
 const _: () = assert!(size_of::<Habits>() <= 64);
@@ -76,9 +84,11 @@ pub(crate) struct Left {
     pub(crate) mask: u64,
     /// Of these, the ones that still hold its value.
     pub(crate) own: u64,
-    /// The latest of the stores; for what was only flushed by accident, none.
+    /// The latest of the stores.
     pub(crate) mark: Mark,
     pub(crate) count: u64,
+    /// They were flushed after all, by accident.
+    pub(crate) late: bool,
     repeated: bool,
     volatile: bool,
 }
@@ -182,13 +192,13 @@ impl Leftovers {
         } else {
             habits.careless |= writer.mask;
             habits.repeated |= writer.mask & habits.rewritten;
-            match habits
-                .late
-                .iter_mut()
-                .find(|(origin, _)| *origin == writer.origin)
-            {
-                Some((_, mask)) => *mask |= writer.mask,
-                None => habits.late.push((writer.origin, writer.mask)),
+            let same = |late: &&mut Late| late.mark.origin == writer.origin;
+            match habits.late.iter_mut().find(same) {
+                Some(late) => late.mask |= writer.mask,
+                None => habits.late.push(Late {
+                    mark: writer.mark(),
+                    mask: writer.mask,
+                }),
             }
         }
     }
@@ -263,16 +273,17 @@ impl Leftovers {
             let Some(habits) = tracker.extra(left.line) else {
                 continue;
             };
-            for (origin, mask) in &habits.late {
-                let site = origins.info(*origin).site;
+            for Late { mark, mask } in &habits.late {
+                let site = origins.info(mark.origin).site;
                 let innocent = reported.contains(&site) || purposeful.contains(&site);
-                if mask & left.mask != 0 && !innocent && known.insert(*origin) {
+                if mask & left.mask != 0 && !innocent && known.insert(mark.origin) {
                     more.push(Left {
-                        origin: *origin,
+                        origin: mark.origin,
                         mask: mask & left.mask,
                         own: 0,
-                        mark: Mark::default(),
-                        count: u64::from(self.fates[origin.index()].late),
+                        mark: *mark,
+                        count: u64::from(self.fates[mark.origin.index()].late),
+                        late: true,
                         ..*left
                     });
                 }
@@ -297,6 +308,7 @@ fn judge(id: LineId, line: &Line, habits: Option<&Habits>, writer: &Writer, own:
         own,
         mark: writer.mark(),
         count: u64::from(writer.count),
+        late: false,
         repeated: mask & repeated != 0,
         volatile,
     }

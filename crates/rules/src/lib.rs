@@ -31,6 +31,8 @@ mod unlogged_update;
 mod unpersisted;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod testing;
 
 pub use config::{

@@ -65,7 +65,7 @@ impl Rule for MissingFlush {
 }
 
 fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
-    let dirty = left.iter().filter(|(_, left)| left.mark.happened());
+    let dirty = left.iter().filter(|(_, left)| !left.late);
     let first = dirty.min_by_key(|(_, left)| left.mark.order);
     let (_, first) = first.or(left.first()).expect("never empty");
     let total = scene.total(path);
@@ -74,10 +74,10 @@ fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
         count: count.min(total),
         total,
     };
-    let message = match (first.mark.happened(), tally.total) {
-        (false, _) => "this store is flushed only when a neighbour in its line is".to_owned(),
-        (true, total) if total <= tally.count => "this store is never flushed".to_owned(),
-        (true, total) => format!(
+    let message = match (first.late, tally.total) {
+        (true, _) => "this store is flushed only when a neighbour in its line is".to_owned(),
+        (false, total) if total <= tally.count => "this store is never flushed".to_owned(),
+        (false, total) => format!(
             "{} of {total} stores made here are never flushed",
             tally.count
         ),
@@ -119,9 +119,11 @@ pub(crate) fn history(scene: &Scene<'_>, left: &Left) -> Vec<Step> {
         scene.step(writer.mark(), what)
     });
     steps.extend(others);
-    if left.mark.happened() {
-        steps.push(scene.step(left.mark, "stores, and no flush of the line follows"));
-    }
+    let fate = match left.late {
+        true => "stores, and is flushed only because a neighbour in the line is",
+        false => "stores, and no flush of the line follows",
+    };
+    steps.push(scene.step(left.mark, fate));
     steps.sort_by_key(|step| step.order);
     steps
 }

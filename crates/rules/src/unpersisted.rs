@@ -62,12 +62,12 @@ impl Rule for Unpersisted {
 }
 
 fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
-    let dirty = left.iter().filter(|(_, left)| left.mark.happened());
+    let dirty = left.iter().filter(|(_, left)| !left.late);
     let example = dirty
         .min_by_key(|(_, left)| left.mark.order)
         .or(left.first());
     let (_, example) = example.expect("never empty");
-    let message = if example.mark.happened() {
+    let message = if !example.late {
         "this place in persistent memory is stored to and never persisted"
     } else {
         "this place in persistent memory is persisted only when a neighbour in its line is flushed"
