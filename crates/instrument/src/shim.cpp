@@ -216,17 +216,24 @@ void cp_promote(LLVMValueRef value, void *analyses) {
   manager.clear(function, function.getName());
 }
 
-// Inlines the helpers of the compiler's own headers (always_inline, no debug information) wherever
-// they are called, so that what they do belongs to the line that calls them.
+// Inlines the helpers of the compiler's and the C library's headers (always_inline, and either
+// artificial or without debug information) wherever they are called, so that what they do belongs to
+// the line that calls them.
 void cp_inline_helpers(LLVMModuleRef handle) {
   auto &module = *unwrap(handle);
   if (module.debug_compile_units().empty())
     return;
   SmallVector<Function *> helpers;
-  for (auto &function : module)
-    if (!function.isDeclaration() && !function.getSubprogram() && function.hasLocalLinkage() &&
-        function.hasFnAttribute(Attribute::AlwaysInline) && isInlineViable(function).isSuccess())
+  for (auto &function : module) {
+    auto *subprogram = function.getSubprogram();
+    if (!function.isDeclaration() && (!subprogram || subprogram->isArtificial()) &&
+        function.hasLocalLinkage() && function.hasFnAttribute(Attribute::AlwaysInline) &&
+        isInlineViable(function).isSuccess()) {
+      // Without locations of its own, the body takes those of the calls.
+      stripDebugInfo(function);
       helpers.push_back(&function);
+    }
+  }
   for (auto *helper : helpers) {
     SmallVector<CallBase *> calls;
     for (auto *user : helper->users())

@@ -252,17 +252,10 @@ impl Body<'_> {
             return;
         }
         self.if_active(anchor);
-        let frame = self.activation.frame(build);
-        let caller = build.offset(frame, -size);
-        self.set_frame(caller);
-    }
-
-    /// Makes a frame the top of the shadow stack.
-    pub fn set_frame(&self, frame: Value) {
-        let build = self.build();
+        let caller = build.offset(self.activation.frame(build), -size);
         let thread = self.activation.entered(build);
         let at = build.offset(thread, offsets::THREAD_FRAME as i64);
-        build.own(build.store(frame, at));
+        build.own(build.store(caller, at));
     }
 
     /// Control came here past calls that did not return.

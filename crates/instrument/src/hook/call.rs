@@ -61,9 +61,7 @@ impl Body<'_> {
             && !self.plan.function.has_attribute("nounwind")
             && self.leaves_instrumented_code(call);
         if may_catch {
-            // Uninstrumented code may have caught an exception that skipped frames.
-            self.if_active(anchor);
-            self.set_frame(self.activation.frame(build));
+            self.heal(anchor, index);
             build.before(anchor);
         }
         if instruction.returns_twice() {
@@ -95,6 +93,19 @@ impl Body<'_> {
             self.object
                 .call(self.object.hooks.call_returned, &[thread, site, value]);
         }
+    }
+
+    /// Uninstrumented code may have caught an exception that skipped frames above this one.
+    fn heal(&self, anchor: Value, index: usize) {
+        let build = self.build();
+        let end = self.if_active(anchor);
+        let thread = self.activation.entered(build);
+        let at = build.offset(thread, offsets::THREAD_FRAME as i64);
+        let top = build.own(build.load(build.pointer, at));
+        let frame = self.activation.frame(build);
+        let skipped = build.compare(LLVMIntPredicate::LLVMIntNE, top, frame);
+        let end = build.if_then(skipped, end, RARELY);
+        self.resync(end, index);
     }
 
     /// Hands the arguments to the runtime as words.

@@ -59,8 +59,12 @@ static __thread int counter;
 int count(void) { return ++counter; }
 
 static inline __attribute__((always_inline)) int immediate(int x, const int n) {
+#ifdef __OPTIMIZE__
     // Compiles only if the argument is a constant once this is inlined.
     __asm__("addl %1, %0" : "+r"(x) : "i"(n));
+#else
+    x += n;
+#endif
     pm[6] = x;
     return x;
 }

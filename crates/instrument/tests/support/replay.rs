@@ -158,8 +158,8 @@ impl<'a> Walk<'a> {
                 let block = top.block;
                 self.jump(block);
             }
-            // `setjmp` returns once more.
-            Op::Call { .. } | Op::Intrinsic { .. } => top.in_call = true,
+            // `setjmp` returns once more, or somebody else caught an exception.
+            Op::Call { .. } | Op::Invoke { .. } | Op::Intrinsic { .. } => top.in_call = true,
             ref other => panic!("{}: landed at {other:?}", self.what),
         }
     }
@@ -246,7 +246,11 @@ impl<'a> Walk<'a> {
                 other => self.fail("a return", other),
             },
             // A resumed exception lands in somebody else.
-            Op::Call { .. } | Op::Invoke { .. } | Op::Resume { .. } | Op::Unreachable => {
+            Op::Resume { .. } => {
+                self.stack.pop();
+                return false;
+            }
+            Op::Call { .. } | Op::Invoke { .. } | Op::Unreachable => {
                 self.stack.last_mut().expect("somebody runs").in_call = true;
                 return false;
             }
