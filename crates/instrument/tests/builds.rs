@@ -20,7 +20,10 @@ impl Pair {
     fn new() -> Pair {
         let shop = Shop::new();
         let mut command = shop.native(Path::new(MAIN));
-        command.args([program(MAIN), program(OTHER)]).arg("-o").arg(shop.path("native"));
+        command
+            .args([program(MAIN), program(OTHER)])
+            .arg("-o")
+            .arg(shop.path("native"));
         shop.link(&mut command);
         shop.run(&mut command);
         let expected = shop.execute(&shop.path("native"), 0, &[]);
@@ -30,13 +33,22 @@ impl Pair {
 
     fn object(&self, source: &str, hooked: bool, options: &[&str]) -> PathBuf {
         let source = program(source);
-        let stem = source.file_stem().expect("a name").to_string_lossy().into_owned();
+        let stem = source
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         let object = self.shop.path(&format!("{stem}.o"));
         let mut command = match hooked {
             true => self.shop.hooked(&source),
             false => self.shop.native(&source),
         };
-        command.args(options).arg("-c").arg(&source).arg("-o").arg(&object);
+        command
+            .args(options)
+            .arg("-c")
+            .arg(&source)
+            .arg("-o")
+            .arg(&object);
         self.shop.run(&mut command);
         object
     }
@@ -71,7 +83,10 @@ impl Pair {
 
 /// What both objects report when both are hooked.
 fn stores(events: &[String]) -> usize {
-    events.iter().filter(|event| event.starts_with("store")).count()
+    events
+        .iter()
+        .filter(|event| event.starts_with("store"))
+        .count()
 }
 
 const ALL_STORES: usize = 8;
@@ -129,16 +144,24 @@ fn models_survive_archives_relocatable_links_and_strip() {
     let main = pair.object(MAIN, true, &["-O1"]);
     let other = pair.object(OTHER, true, &["-O1"]);
     let archive = pair.shop.path("libother.a");
-    pair.shop.run(Command::new("ar").arg("rcs").arg(&archive).arg(&other));
+    pair.shop
+        .run(Command::new("ar").arg("rcs").arg(&archive).arg(&other));
     let binary = pair.link(&inputs(&[&main, &archive]), &[]);
     assert_eq!(stores(&pair.check(&binary, &[&binary])), ALL_STORES);
 
     let joined = pair.shop.path("joined.o");
-    pair.shop.run(Command::new("ld").arg("-r").arg("-o").arg(&joined).args([&main, &other]));
+    pair.shop.run(
+        Command::new("ld")
+            .arg("-r")
+            .arg("-o")
+            .arg(&joined)
+            .args([&main, &other]),
+    );
     let binary = pair.link(&inputs(&[&joined]), &[]);
     assert_eq!(stores(&pair.check(&binary, &[&binary])), ALL_STORES);
 
-    pair.shop.run(Command::new("strip").arg("--strip-debug").arg(&binary));
+    pair.shop
+        .run(Command::new("strip").arg("--strip-debug").arg(&binary));
     assert_eq!(stores(&pair.check(&binary, &[&binary])), ALL_STORES);
 }
 
@@ -160,7 +183,11 @@ fn assembly_and_bitcode_carry_everything() {
     for (option, name) in [("-S", "main.s"), ("-emit-llvm", "main.bc")] {
         let between = pair.shop.path(name);
         let mut command = pair.shop.hooked(&source);
-        command.args(["-O2", option]).arg(&source).arg("-o").arg(&between);
+        command
+            .args(["-O2", option])
+            .arg(&source)
+            .arg("-o")
+            .arg(&between);
         if option == "-emit-llvm" {
             command.arg("-c");
         }
@@ -171,7 +198,11 @@ fn assembly_and_bitcode_carry_everything() {
         command.arg("-c").arg(&between).arg("-o").arg(&object);
         pair.shop.run(&mut command);
         let binary = pair.link(&inputs(&[&object, &other]), &[]);
-        assert_eq!(stores(&pair.check(&binary, &[&binary])), ALL_STORES, "{name}");
+        assert_eq!(
+            stores(&pair.check(&binary, &[&binary])),
+            ALL_STORES,
+            "{name}"
+        );
     }
 }
 
@@ -181,13 +212,22 @@ fn a_shared_library_and_its_user_record_together() {
     let main = pair.object(MAIN, true, &["-O2"]);
     let other = pair.object(OTHER, true, &["-O2", "-fPIC"]);
     let library = pair.shop.path("libother.so");
-    pair.shop.run(Command::new("clang++-19").arg("-shared").arg(&other).arg("-o").arg(&library));
+    pair.shop.run(
+        Command::new("clang++-19")
+            .arg("-shared")
+            .arg(&other)
+            .arg("-o")
+            .arg(&library),
+    );
     let mut rpath = OsString::from("-Wl,-rpath,");
     rpath.push(pair.shop.folder.path());
     let mut all = inputs(&[&main, &library]);
     all.push(rpath);
     let binary = pair.link(&all, &[]);
-    assert_eq!(stores(&pair.check(&binary, &[&binary, &library])), ALL_STORES);
+    assert_eq!(
+        stores(&pair.check(&binary, &[&binary, &library])),
+        ALL_STORES
+    );
 }
 
 #[test]
@@ -197,7 +237,11 @@ fn link_time_optimisation_keeps_hooks_and_models() {
         let main = pair.object(MAIN, true, &["-O2", kind]);
         let other = pair.object(OTHER, true, &["-O2", kind]);
         let binary = pair.link(&inputs(&[&main, &other]), &["-O2", kind]);
-        assert_eq!(stores(&pair.check(&binary, &[&binary])), ALL_STORES, "{kind}");
+        assert_eq!(
+            stores(&pair.check(&binary, &[&binary])),
+            ALL_STORES,
+            "{kind}"
+        );
     }
 }
 
@@ -205,15 +249,26 @@ fn link_time_optimisation_keeps_hooks_and_models() {
 fn a_program_without_the_runtime_runs() {
     let shop = Shop::new();
     let source = shop.path("plain.c");
-    std::fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"here\"); return 3; }\n")
-        .expect("a source file");
+    std::fs::write(
+        &source,
+        "#include <stdio.h>\nint main(void) { puts(\"here\"); return 3; }\n",
+    )
+    .expect("a source file");
     let binary = shop.path("plain");
-    for options in [&["-O2"][..], &["-O0", "-static"], &["-O1", "-static-pie", "-fPIE"]] {
+    for options in [
+        &["-O2"][..],
+        &["-O0", "-static"],
+        &["-O1", "-static-pie", "-fPIE"],
+    ] {
         let mut command = shop.hooked(&source);
         command.args(options).arg(&source).arg("-o").arg(&binary);
         shop.run(&mut command);
         let ran = shop.execute(&binary, 3, &[]);
-        assert_eq!((ran.stdout.as_str(), ran.code), ("here\n", Some(3)), "{options:?}");
+        assert_eq!(
+            (ran.stdout.as_str(), ran.code),
+            ("here\n", Some(3)),
+            "{options:?}"
+        );
     }
 }
 
@@ -261,7 +316,11 @@ fn errors_read_as_clangs_own() {
     let source = shop.path("wrong.c");
     std::fs::write(&source, "int f(void) { return missing; }\n").expect("a source file");
     let output = |mut command: Command| {
-        let output = command.arg("-c").arg(&source).output().expect("clang starts");
+        let output = command
+            .arg("-c")
+            .arg(&source)
+            .output()
+            .expect("clang starts");
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
@@ -274,8 +333,15 @@ fn other_machines_are_compiled_without_hooks_and_told_so() {
     let source = shop.path("other.c");
     std::fs::write(&source, "int f(int *p) { return *p = 1; }\n").expect("a source file");
     let mut command = shop.hooked(&source);
-    command.args(["-m32", "-c"]).arg(&source).arg("-o").arg(shop.path("other.o"));
+    command
+        .args(["-m32", "-c"])
+        .arg(&source)
+        .arg("-o")
+        .arg(shop.path("other.o"));
     let output = shop.run(&mut command);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("warning: crashpoint instruments 64-bit x86 only"), "{text}");
+    assert!(
+        text.contains("warning: crashpoint instruments 64-bit x86 only"),
+        "{text}"
+    );
 }
