@@ -9,10 +9,10 @@
 //! **Architecture invariant:** this is the only crate that links LLVM. Nothing of the program's
 //! behaviour depends on it while the gate is closed.
 
-mod accessors;
 mod action;
 mod asm;
 mod copies;
+mod fold;
 mod helpers;
 mod hook;
 mod library;
@@ -116,8 +116,8 @@ fn instrument(module: llvm::Module, optimization: u32) -> Result<bool, String> {
             module.promote(function);
         }
     }
-    working_on("accessors");
-    accessors::fold(module);
+    working_on("small functions");
+    fold::fold(module);
     working_on("the program model");
     let producer = format!("{} -O{}", module.producer(), level_name(optimization));
     let lowered = lower::lower(module, &modes, producer);
@@ -128,6 +128,7 @@ fn instrument(module: llvm::Module, optimization: u32) -> Result<bool, String> {
         working_on(&plan.function.name());
         if let Some(copies) = copies.get(&plan.function) {
             hook::insert(&object, plan, copies.body);
+            copies.body.disarm_calls();
             copies::leave_unoptimised(&object, copies);
             if plan.quiet {
                 copies::hand_over(&object, plan, copies);

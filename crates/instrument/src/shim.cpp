@@ -26,6 +26,7 @@
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include "llvm/Transforms/Utils/ValueMapper.h"
 
@@ -402,6 +403,37 @@ void cp_move_body(LLVMValueRef from_value, LLVMValueRef to_value) {
     address->replaceAllUsesWith(BlockAddress::get(&to, block));
   to.setSubprogram(from.getSubprogram());
   from.setSubprogram(nullptr);
+}
+
+// Calls of functions declared with the attribute `error` or `warning` are diagnosed if they survive
+// optimisation. A hooked body is not optimised, so they do, although they never run. An `error` is
+// replaced by a trap, since the function need not exist; a `warning` is called through a pointer.
+void cp_disarm_calls(LLVMValueRef value) {
+  auto &function = *unwrap<Function>(value);
+  SmallVector<CallBase *> errors, warnings;
+  for (auto &inside : instructions(function))
+    if (auto *call = dyn_cast<CallBase>(&inside))
+      if (auto *callee = call->getCalledFunction()) {
+        if (callee->hasFnAttribute("dontcall-error"))
+          errors.push_back(call);
+        else if (callee->hasFnAttribute("dontcall-warn"))
+          warnings.push_back(call);
+      }
+  for (auto *call : errors) {
+    if (auto *invoke = dyn_cast<InvokeInst>(call))
+      call = changeToCall(invoke);
+    IRBuilder<> builder(call);
+    builder.CreateIntrinsic(Intrinsic::trap, {}, {});
+    call->replaceAllUsesWith(PoisonValue::get(call->getType()));
+    call->eraseFromParent();
+  }
+  for (auto *call : warnings) {
+    auto *callee = call->getCalledFunction();
+    auto *holder = new GlobalVariable(*function.getParent(), callee->getType(), true,
+                                      GlobalValue::PrivateLinkage, callee, "__crashpoint.callee");
+    IRBuilder<> builder(call);
+    call->setCalledOperand(builder.CreateLoad(callee->getType(), holder));
+  }
 }
 
 // Removes what an optimiser might conclude of the original and is not true of a body with hooks.

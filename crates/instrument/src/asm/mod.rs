@@ -19,6 +19,7 @@ mod text;
 mod tests;
 
 use crashpoint_abi::record::{FenceKind, FlushKind};
+pub use operands::immediate_arguments;
 use operands::Operands;
 
 /// One statement, as LLVM has it.

@@ -219,6 +219,24 @@ impl Operands {
     }
 }
 
+/// The arguments that must be constants: no register and no memory will do.
+pub fn immediate_arguments(constraints: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut next = 0;
+    for constraint in split(constraints) {
+        let takes_argument = !constraint.starts_with(['~', '!'])
+            && (!constraint.starts_with('=') || constraint.contains('*'));
+        if takes_argument {
+            let immediate = |c: char| "inseEFGHIJKLMNOZ".contains(c);
+            if !constraint.is_empty() && constraint.chars().all(immediate) {
+                found.push(next);
+            }
+            next += 1;
+        }
+    }
+    found
+}
+
 /// Splits constraints at commas outside of braces.
 fn split(constraints: &str) -> Vec<&str> {
     let mut found = Vec::new();

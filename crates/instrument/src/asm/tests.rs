@@ -301,3 +301,11 @@ fn alternatives_take_the_first() {
         flush(FlushKind::Clwb)
     );
 }
+
+#[test]
+fn constants_are_demanded_where_nothing_else_will_do() {
+    use super::immediate_arguments;
+    assert_eq!(immediate_arguments("=r,i,0,~{memory}"), vec![0]);
+    assert_eq!(immediate_arguments("=*m,ri,*m,n"), vec![3]);
+    assert_eq!(immediate_arguments("r,I,!i"), vec![1]);
+}

@@ -39,6 +39,7 @@ unsafe extern "C" {
     pub fn cp_merge_by_name(function: LLVMValueRef);
     pub fn cp_clone_body(from: LLVMValueRef, to: LLVMValueRef);
     pub fn cp_move_body(from: LLVMValueRef, to: LLVMValueRef);
+    pub fn cp_disarm_calls(function: LLVMValueRef);
     pub fn cp_forget_effects(function: LLVMValueRef);
     pub fn cp_forget_call_effects(call: LLVMValueRef);
     pub fn cp_strip_entry_hooks(function: LLVMValueRef);

@@ -307,6 +307,11 @@ impl Value {
         ffi!(shim::cp_move_body(self.0, to.0));
     }
 
+    /// Defuses calls that must not survive optimisation, in a body that will not be optimised.
+    pub fn disarm_calls(self) {
+        ffi!(shim::cp_disarm_calls(self.0));
+    }
+
     pub fn forget_effects(self) {
         ffi!(shim::cp_forget_effects(self.0));
     }

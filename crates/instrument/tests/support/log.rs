@@ -90,46 +90,55 @@ impl<'a> Log<'a> {
         (model, SiteId(number - module.base))
     }
 
-    /// `function:line` of a site.
-    pub fn place(&self, number: u32) -> String {
+    /// `function:line` of a site, with those it was inlined into before it; without what lies
+    /// outside of the tests' own sources.
+    fn places(&self, number: u32) -> Vec<String> {
         let (model, site) = self.site(number);
         let site = &model.sites[site.index()];
         let function = &model.functions[site.function.index()];
-        let location = match site.instruction {
+        let mut next = match site.instruction {
             None => function.location,
             Some(id) => {
                 let mut all = function.blocks.iter().flat_map(|block| &block.instructions);
                 all.nth(id.index()).expect("an instruction").location
             }
         };
-        let line = location.map_or(0, |id| model.locations[id.index()].line);
-        let name = function.source_name.as_ref().unwrap_or(&function.name);
-        format!("{name}:{line}")
+        let own = function.source_name.as_ref().unwrap_or(&function.name);
+        let mut places = Vec::new();
+        while let Some(id) = next {
+            let location = &model.locations[id.index()];
+            let name = location.function.as_ref().unwrap_or(own);
+            if model.files[location.file.index()].contains("/programs/") {
+                places.insert(0, format!("{name}:{}", location.line));
+            }
+            next = location.inlined_at;
+        }
+        places
     }
 
-    /// The events as text: kind, place, callers, fields.
+    /// The events as text: kind, place, fields, and the callers from the outermost.
     pub fn describe(&self) -> Vec<String> {
         self.events
             .iter()
             .map(|event| {
-                let place = self.place(event.site);
                 let (top, callers) = event.stack.split_last().expect("a stack has a top");
                 // The top frame belongs to the function that reports.
                 let of = |number| {
                     let (model, site) = self.site(number);
                     model.sites[site.index()].function
                 };
-                assert_eq!(
-                    of(event.site),
-                    of(*top),
-                    "{event:?} reports for another function"
-                );
-                let callers: Vec<String> = callers.iter().map(|c| self.place(*c)).collect();
-                let mut text = format!("{} {place}", event.kind);
-                for field in &event.fields {
-                    text = format!("{text} {field}");
-                }
-                format!("{text} < {}", callers.join(" "))
+                assert_eq!(of(event.site), of(*top), "{event:?} reports for another function");
+                let mut stack: Vec<String> =
+                    callers.iter().flat_map(|caller| self.places(*caller)).collect();
+                stack.extend(self.places(event.site));
+                let place = stack.pop().unwrap_or_else(|| "elsewhere".to_owned());
+                std::iter::once(event.kind.clone())
+                    .chain([place])
+                    .chain(event.fields.iter().filter(|field| !field.is_empty()).cloned())
+                    .chain(["<".to_owned()])
+                    .chain(stack)
+                    .collect::<Vec<String>>()
+                    .join(" ")
             })
             .collect()
     }

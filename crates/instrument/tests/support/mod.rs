@@ -197,3 +197,18 @@ pub fn check_with(name: &str, options: &[&str], extra: &[(&str, &str)]) -> Vec<S
     }
     events.expect("there are recording levels")
 }
+
+/// Compares events with the file of expected ones; `CRASHPOINT_BLESS=1` writes the file anew.
+pub fn expect(name: &str, events: &[String]) {
+    let path = tests_folder().join("expected").join(name);
+    let found: String = events.iter().map(|event| format!("{event}\n")).collect();
+    if std::env::var_os("CRASHPOINT_BLESS").is_some() {
+        std::fs::write(&path, &found).expect("the expected events can be written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "{} differs; CRASHPOINT_BLESS=1 accepts it. Found:\n{found}",
+        path.display()
+    );
+}

@@ -1,12 +1,17 @@
-//! Folding accessors into their callers before anything else is done.
+//! Folding small functions into their callers before anything else is done.
 //!
-//! A small function that only computes or reads (`node->count`, an offset turned into a pointer) is
-//! folded into the functions that call it, as the optimiser would do anyway. Its instructions keep
-//! their own lines and say into what they were inlined. At level flow this spares most of what
-//! programs in the style of C++ would write: entering and leaving. Nothing that could be reported
-//! at level pm is moved to another function. Functions that must not be inlined, as all at -O0,
-//! stay.
+//! A small function that only computes or reads (an *accessor*: `node->count`, an offset turned into
+//! a pointer) is folded into the functions that call it, as the optimiser would do anyway. Its
+//! instructions keep their own lines and say into what they were inlined. At level flow this spares
+//! most of what programs in the style of C++ would write: entering and leaving. Nothing that could be
+//! reported at level pm is moved to another function. Functions that must not be inlined, as all at
+//! -O0, stay.
+//!
+//! A function with inline assembly that demands a constant and is given a parameter compiles only if
+//! it is inlined and the optimiser then finds the constant. Hooked bodies are not optimised, so it is
+//! folded here too.
 
+use crate::asm;
 use crate::linkage::final_target;
 use crate::llvm::{self, Block, Value};
 use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage, LLVMOpcode};
@@ -17,21 +22,21 @@ const MOST_INSTRUCTIONS: usize = 16;
 
 pub fn fold(module: llvm::Module) {
     let functions = module.functions();
-    let mut accessors: FxHashSet<Value> = FxHashSet::default();
+    let mut folded: FxHashSet<Value> = FxHashSet::default();
     // Callees before callers: an accessor may use others, which are folded into it first.
     for function in callees_first(&functions) {
         for call in calls(function) {
             let target = call.called();
-            if accessors.contains(&target) {
+            if folded.contains(&target) {
                 module.inline(call);
             }
         }
-        if is_accessor(function) {
-            accessors.insert(function);
+        if may_fold(function) && (is_accessor(function) || demands_constants(function)) {
+            folded.insert(function);
         }
     }
     for function in functions {
-        if accessors.contains(&function) && function.is_discardable() && !function.has_uses() {
+        if folded.contains(&function) && function.is_discardable() && !function.has_uses() {
             module.erase(function);
         }
     }
@@ -85,7 +90,7 @@ fn callees_first(functions: &[Value]) -> Vec<Value> {
     order
 }
 
-fn is_accessor(function: Value) -> bool {
+fn may_fold(function: Value) -> bool {
     const KEPT: [&str; 6] = [
         "noinline",
         "optnone",
@@ -95,15 +100,31 @@ fn is_accessor(function: Value) -> bool {
         "strictfp",
     ];
     // What other objects may call is what users may want to watch.
-    let own =
-        function.has_local_linkage() || function.linkage() == LLVMLinkage::LLVMLinkOnceODRLinkage;
-    if !own
-        || final_target(function) != Some(function)
-        || function.value_type().is_variadic()
-        || KEPT.iter().any(|name| function.has_attribute(name))
-    {
-        return false;
-    }
+    let own = function.has_local_linkage()
+        || function.linkage() == LLVMLinkage::LLVMLinkOnceODRLinkage;
+    own && final_target(function) == Some(function)
+        && !function.value_type().is_variadic()
+        && !KEPT.iter().any(|name| function.has_attribute(name))
+}
+
+/// Whether inline assembly is given something computed where only a constant will do.
+fn demands_constants(function: Value) -> bool {
+    let computed = |value: Value| value.is_instruction() || value.is_argument();
+    function
+        .blocks()
+        .into_iter()
+        .flat_map(Block::instructions)
+        .filter(|instruction| instruction.is_call() && instruction.called().is_inline_assembly())
+        .any(|call| {
+            let (_, constraints) = call.called().assembly();
+            asm::immediate_arguments(&constraints)
+                .into_iter()
+                .filter_map(|index| call.arguments().get(index as usize).copied())
+                .any(computed)
+        })
+}
+
+fn is_accessor(function: Value) -> bool {
     let mut count = 0;
     let blocks = function.blocks();
     let mut before: FxHashSet<Block> = FxHashSet::default();
