@@ -100,8 +100,8 @@ fn may_fold(function: Value) -> bool {
         "strictfp",
     ];
     // What other objects may call is what users may want to watch.
-    let own = function.has_local_linkage()
-        || function.linkage() == LLVMLinkage::LLVMLinkOnceODRLinkage;
+    let own =
+        function.has_local_linkage() || function.linkage() == LLVMLinkage::LLVMLinkOnceODRLinkage;
     own && final_target(function) == Some(function)
         && !function.value_type().is_variadic()
         && !KEPT.iter().any(|name| function.has_attribute(name))

@@ -19,8 +19,8 @@ mod text;
 mod tests;
 
 use crashpoint_abi::record::{FenceKind, FlushKind};
-pub use operands::immediate_arguments;
 use operands::Operands;
+pub use operands::immediate_arguments;
 
 /// One statement, as LLVM has it.
 pub struct Assembly<'a> {

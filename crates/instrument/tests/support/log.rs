@@ -127,14 +127,26 @@ impl<'a> Log<'a> {
                     let (model, site) = self.site(number);
                     model.sites[site.index()].function
                 };
-                assert_eq!(of(event.site), of(*top), "{event:?} reports for another function");
-                let mut stack: Vec<String> =
-                    callers.iter().flat_map(|caller| self.places(*caller)).collect();
+                assert_eq!(
+                    of(event.site),
+                    of(*top),
+                    "{event:?} reports for another function"
+                );
+                let mut stack: Vec<String> = callers
+                    .iter()
+                    .flat_map(|caller| self.places(*caller))
+                    .collect();
                 stack.extend(self.places(event.site));
                 let place = stack.pop().unwrap_or_else(|| "elsewhere".to_owned());
                 std::iter::once(event.kind.clone())
                     .chain([place])
-                    .chain(event.fields.iter().filter(|field| !field.is_empty()).cloned())
+                    .chain(
+                        event
+                            .fields
+                            .iter()
+                            .filter(|field| !field.is_empty())
+                            .cloned(),
+                    )
                     .chain(["<".to_owned()])
                     .chain(stack)
                     .collect::<Vec<String>>()
