@@ -7,7 +7,7 @@ use std::env;
 use std::path::Path;
 
 fn main() {
-    println!("cargo::rerun-if-changed=src/shim.cpp");
+    println!("cargo::rerun-if-changed=src/shim");
     println!("cargo::rerun-if-env-changed=LLVM_SYS_191_PREFIX");
     let prefix = env::var("LLVM_SYS_191_PREFIX").unwrap_or_else(|_| "/usr/lib/llvm-19".into());
     let prefix = Path::new(&prefix);
@@ -15,7 +15,7 @@ fn main() {
         .cpp(true)
         .compiler(prefix.join("bin/clang++"))
         .std("c++17")
-        .file("src/shim.cpp")
+        .files(["pass", "copies", "code", "debug"].map(|name| format!("src/shim/{name}.cpp")))
         .flag("-isystem")
         .flag(prefix.join("include"))
         .flag("-fno-rtti")

@@ -1,15 +1,15 @@
 //! Folding small functions into their callers before anything else is done.
 //!
-//! A small function that only computes or reads (an *accessor*: `node->count`, an offset turned into
-//! a pointer) is folded into the functions that call it, as the optimiser would do anyway. Its
+//! A small function that only computes or reads (an *accessor*: `node->count`, an offset turned
+//! into a pointer) is folded into the functions that call it, as the optimiser would do anyway. Its
 //! instructions keep their own lines and say into what they were inlined. At level flow this spares
-//! most of what programs in the style of C++ would write: entering and leaving. Nothing that could be
-//! reported at level pm is moved to another function. Functions that must not be inlined, as all at
-//! -O0, stay.
+//! most of what programs in the style of C++ would write: entering and leaving. Nothing that could
+//! be reported at level pm is moved to another function. Functions that must not be inlined, as all
+//! at -O0, stay.
 //!
-//! A function with inline assembly that demands a constant and is given a parameter compiles only if
-//! it is inlined and the optimiser then finds the constant. Hooked bodies are not optimised, so it is
-//! folded here too.
+//! A function with inline assembly that demands a constant and is given a parameter compiles only
+//! if it is inlined and the optimiser then finds the constant. Hooked bodies are not optimised, so
+//! it is folded here too.
 
 use crate::asm;
 use crate::linkage::final_target;

@@ -1,8 +1,8 @@
 //! What programs report, event by event, at every optimisation level alike.
 //!
 //! A line of an expected file is: kind of hook, function and line, fields, `<`, callers from the
-//! outermost. Fields are offset, size, kind and value of a store; offset, length, kind and bytes of a
-//! range; offset and kind of a flush; kind of a fence and what waited for it; kind of a
+//! outermost. Fields are offset, size, kind and value of a store; offset, length, kind and bytes of
+//! a range; offset and kind of a flush; kind of a fence and what waited for it; kind of a
 //! synchronisation. Kinds are the numbers of `crashpoint_abi::record`.
 
 mod support;

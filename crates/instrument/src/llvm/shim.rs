@@ -1,4 +1,4 @@
-//! Declarations of `shim.cpp`.
+//! Declarations of `src/shim/`.
 
 use llvm_sys::prelude::{
     LLVMBasicBlockRef, LLVMBuilderRef, LLVMContextRef, LLVMMetadataRef, LLVMModuleRef, LLVMTypeRef,

@@ -26,8 +26,8 @@ static void vectors(char *p) {
     _mm_stream_si128((__m128i *)(p + 32), _mm_set1_epi32(5));
     _mm_stream_si64((long long *)(p + 48), 0x1122334455667788);
     _mm_stream_si32((int *)(p + 56), 0x7788);
-    _mm_maskmoveu_si128(_mm_set1_epi8(9), _mm_setr_epi8(-1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1),
-                        p + 64);
+    __m128i mask = _mm_setr_epi8(-1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1);
+    _mm_maskmoveu_si128(_mm_set1_epi8(9), mask, p + 64);
     *(v8 *)(p + 96) = (v8){1, 2, 3, 4, 5, 6, 7, 8};
     _mm_sfence();
 }

@@ -19,7 +19,8 @@ int log_range(oid where, uint64_t offset, double size, char c) {
     return (int)(where.offset + offset) + (int)size + c;
 }
 
-__attribute__((noinline)) static uint64_t by_memory(long a, long b, long c, long d, long e, oid where) {
+static uint64_t __attribute__((noinline)) by_memory(long a, long b, long c, long d, long e,
+                                                    oid where) {
     return a + b + c + d + e + where.pool + where.offset;
 }
 
