@@ -19,3 +19,7 @@ pub const SHADOW: &str = "CRASHPOINT_SHADOW";
 pub const PLACEMENT: &str = "CRASHPOINT_PLACEMENT";
 /// Most bytes that one process may record; recording stops there and says so.
 pub const LIMIT: &str = "CRASHPOINT_LIMIT";
+/// Path of the socket of a checker: the target becomes a fork server; see [`crate::serve`].
+pub const SERVE: &str = "CRASHPOINT_SERVE";
+/// Path of the file in which loads are marked; see [`crate::serve::ReadsHeader`].
+pub const READS: &str = "CRASHPOINT_READS";

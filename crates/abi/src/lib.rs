@@ -19,6 +19,7 @@ pub mod flow;
 pub mod hooks;
 pub mod layout;
 pub mod record;
+pub mod serve;
 
 pub use layout::{Frame, Gate, Module, StreamHeader, Thread};
 
