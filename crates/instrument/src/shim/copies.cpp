@@ -293,7 +293,8 @@ void cp_strip_entry_hooks(LLVMValueRef value) {
   auto &function = *unwrap<Function>(value);
   for (const char *name :
        {"instrument-function-entry", "instrument-function-exit",
-        "instrument-function-entry-inlined", "instrument-function-exit-inlined", "fentry-call", "mrecord-mcount", "mnop-mcount",
+        "instrument-function-entry-inlined", "instrument-function-exit-inlined",
+        "fentry-call", "mrecord-mcount", "mnop-mcount",
         "xray-instruction-threshold", "function-instrument", "probe-stack", "stack-probe-size"})
     function.removeFnAttr(name);
   for (auto kind : {Attribute::OptimizeNone, Attribute::StackProtect, Attribute::StackProtectReq,
