@@ -1,5 +1,26 @@
 //! Does it recover: crash states materialised, recovery run on each, and a verdict.
 //!
+//! [`timeline`] finds the moments at which a crash is tried, [`references`] what a consistent
+//! program prints, [`explore`] tries what a strategy chooses, [`minimise`] says what a failure
+//! comes from. Underneath, a [`worker`] has a target that waits at the door of `main`
+//! ([`server`]) and files with the content of a crash state ([`pool`], [`image`]).
+//!
 //! **Architecture invariant:** knows nothing of source lines or reports; whatever the target does
 //! is a result, never an error of this crate.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
+
+pub mod explore;
+pub mod image;
+pub mod journal;
+pub mod judge;
+pub mod minimise;
+pub mod plan;
+pub mod pool;
+pub mod reads;
+pub mod references;
+pub mod server;
+pub mod table;
+pub mod template;
+pub mod timeline;
+mod wire;
+pub mod worker;

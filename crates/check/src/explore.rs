@@ -1,0 +1,432 @@
+//! Goes through the moments of a recording, asks a strategy for crash states, and has each distinct
+//! one checked.
+//!
+//! One thread walks and asks; workers take states from a short queue. What a state's verdict is
+//! does not depend on which worker tries it or when, so neither do the findings.
+
+use crate::image::{Image, Patch, WordId};
+use crate::journal::{How, Journal, JournalError, Result as JournalResult};
+use crate::judge::{Observed, References};
+use crate::plan::Plan;
+use crate::table::{Failing, Key, Sighting, Table};
+use crate::timeline::{ListId, Moment, Phase, Timeline, Walk};
+use crate::worker::{Worker, WorkerError};
+use crashpoint_persist::graph::Cut;
+use crashpoint_states::Strategy;
+use num_bigint::BigUint;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ExploreError {
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// What was done, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    pub points: u64,
+    /// States that can exist at those points, counted with repetition.
+    pub possible: BigUint,
+    /// Whether `possible` is exact, or at least that many.
+    pub exact: bool,
+    /// States that the strategy chose.
+    pub chosen: u64,
+    /// Of these, those with an image that was met before.
+    pub duplicates: u64,
+    /// Those that differ from a tried one only in words that it did not read.
+    pub pruned: u64,
+    /// Pruned states that were tried all the same, to see that pruning is right.
+    pub audited: u64,
+    pub tried: u64,
+    /// Known from an earlier run that was resumed.
+    pub resumed: u64,
+    /// Points at which a budget left something out.
+    pub points_cut: u64,
+    /// The budget ended the walk at a point; the rest was not looked at.
+    pub points_left: u64,
+    pub inconsistent: u64,
+    /// States whose outcome differed between two runs: no verdict.
+    pub unstable: u64,
+    pub restarts: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Explored {
+    pub statistics: Statistics,
+    pub failing: Vec<Failing>,
+    pub table: Table,
+}
+
+/// Watches from outside.
+pub trait Watcher: Sync {
+    /// Called now and then.
+    fn progress(&self, point: usize, points: usize, tried: u64, inconsistent: u64);
+}
+
+/// One state to check.
+struct Job {
+    durable: usize,
+    patch: Patch,
+    key: Key,
+    phase: Phase,
+    /// Words that may differ between states of this list.
+    varying: Arc<Vec<WordId>>,
+}
+
+/// What the walking thread and the workers share.
+struct Shared<'a> {
+    plan: &'a Plan<'a>,
+    timeline: &'a Timeline,
+    references: &'a [References],
+    table: Mutex<Table>,
+    journal: Option<&'a Journal>,
+    pruning: AtomicBool,
+    stop: AtomicBool,
+    error: Mutex<Option<ExploreError>>,
+    tried: AtomicU64,
+    pruned: AtomicU64,
+    audited: AtomicU64,
+    unstable: AtomicU64,
+    inconsistent: AtomicU64,
+}
+
+/// Every so many pruned states one is tried, to see that pruning is right.
+const AUDIT: u64 = 64;
+
+/// What an exploration needs beside its plan.
+pub struct Exploration<'a> {
+    pub plan: &'a Plan<'a>,
+    pub timeline: &'a Timeline,
+    pub references: &'a [References],
+    pub journal: Option<&'a Journal>,
+    /// Results of an earlier run.
+    pub known: &'a [JournalResult],
+    pub watcher: &'a dyn Watcher,
+}
+
+/// Tries what the strategy chooses. The workers' pools must hold what was there before.
+pub fn explore(
+    exploration: &Exploration<'_>,
+    strategy: &mut dyn Strategy,
+    workers: &mut [Worker<'_>],
+) -> Result<Explored, ExploreError> {
+    let plan = exploration.plan;
+    let mut table = Table::default();
+    for result in exploration.known {
+        if let Some(key) = result.key() {
+            table.resolve(key, result.observed);
+        }
+    }
+    let shared = Shared {
+        plan,
+        timeline: exploration.timeline,
+        references: exploration.references,
+        table: Mutex::new(table),
+        journal: exploration.journal,
+        pruning: AtomicBool::new(plan.prune),
+        stop: AtomicBool::new(false),
+        error: Mutex::new(None),
+        tried: AtomicU64::new(0),
+        pruned: AtomicU64::new(0),
+        audited: AtomicU64::new(0),
+        unstable: AtomicU64::new(0),
+        inconsistent: AtomicU64::new(0),
+    };
+    let (to_workers, jobs) = sync_channel::<Job>(4 * workers.len());
+    let jobs = Mutex::new(jobs);
+    let restarts_before: u32 = workers.iter().map(|worker| worker.restarts).sum();
+    let statistics = std::thread::scope(|scope| {
+        for worker in workers.iter_mut() {
+            let (shared, jobs) = (&shared, &jobs);
+            scope.spawn(move || shared.work(worker, jobs));
+        }
+        let resumed = exploration.known.len() as u64;
+        Producer::new(&shared, to_workers, resumed).walk(strategy, exploration.watcher)
+    });
+    if let Some(error) = shared.error.into_inner().expect("no panic") {
+        return Err(error);
+    }
+    let table = shared.table.into_inner().expect("no panic");
+    let failing = table.failing();
+    let restarts: u32 = workers.iter().map(|worker| worker.restarts).sum();
+    Ok(Explored {
+        statistics: Statistics {
+            tried: shared.tried.into_inner(),
+            pruned: shared.pruned.into_inner(),
+            audited: shared.audited.into_inner(),
+            unstable: shared.unstable.into_inner(),
+            inconsistent: failing.len() as u64,
+            restarts: u64::from(restarts - restarts_before),
+            ..statistics
+        },
+        failing,
+        table,
+    })
+}
+
+impl Shared<'_> {
+    fn fail(&self, error: ExploreError) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.error.lock().expect("no panic").get_or_insert(error);
+    }
+
+    fn work(&self, worker: &mut Worker<'_>, jobs: &Mutex<Receiver<Job>>) {
+        let mut durable = 0;
+        loop {
+            let next = jobs.lock().expect("no panic").recv();
+            let Ok(job) = next else { return };
+            // After an error the queue is emptied, so that nobody waits for it.
+            if self.stop.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Err(error) = self.check(worker, &job, &mut durable) {
+                self.fail(error);
+            }
+        }
+    }
+
+    fn check(
+        &self,
+        worker: &mut Worker<'_>,
+        job: &Job,
+        durable: &mut usize,
+    ) -> Result<(), ExploreError> {
+        let new = &self.timeline.durable[*durable..job.durable];
+        worker.advance(new.iter().map(|id| &self.timeline.nodes[id.0 as usize]))?;
+        *durable = job.durable;
+        let word = |at: WordId| {
+            let patched = job.patch.get(&at).copied();
+            patched.unwrap_or_else(|| worker.image().word(at))
+        };
+        let pruning = self.pruning.load(Ordering::Relaxed);
+        let mut expected = None;
+        if pruning {
+            let table = self.table.lock().expect("no panic");
+            expected = table.equivalent(job.key.list, word);
+        }
+        if let Some(observed) = expected {
+            let pruned = self.pruned.fetch_add(1, Ordering::Relaxed);
+            if !pruned.is_multiple_of(AUDIT) {
+                return self.conclude(job, How::Pruned, observed);
+            }
+            self.audited.fetch_add(1, Ordering::Relaxed);
+        }
+        let observed = self.run(worker, job, pruning)?;
+        if expected.is_some_and(|expected| expected != observed) {
+            // Something reads persistent memory unseen: from here on nothing is pruned. What was
+            // pruned so far is tried again by the caller, who looks at this.
+            self.pruning.store(false, Ordering::Relaxed);
+        }
+        self.conclude(job, How::Tried, observed)
+    }
+
+    fn run(
+        &self,
+        worker: &mut Worker<'_>,
+        job: &Job,
+        pruning: bool,
+    ) -> Result<Observed, ExploreError> {
+        let acknowledged = matches!(job.phase, Phase::After(_));
+        let list = self.plan.list(job.key.list, acknowledged);
+        let references = self.references.get(job.key.list.0 as usize);
+        let ended = worker.run(&job.patch, &list, pruning)?;
+        self.tried.fetch_add(1, Ordering::Relaxed);
+        let observed = Observed::new(self.plan.oracle, &ended, references);
+        if pruning {
+            self.learn(worker, job, observed)?;
+        }
+        if !observed.fails(job.phase) {
+            return Ok(observed);
+        }
+        // A finding must show again.
+        let again = worker.run(&job.patch, &list, false)?;
+        let again = Observed::new(self.plan.oracle, &again, references);
+        if again.fails(job.phase) {
+            self.inconsistent.fetch_add(1, Ordering::Relaxed);
+            return Ok(observed);
+        }
+        self.unstable.fetch_add(1, Ordering::Relaxed);
+        Ok(again)
+    }
+
+    fn learn(
+        &self,
+        worker: &Worker<'_>,
+        job: &Job,
+        observed: Observed,
+    ) -> Result<(), ExploreError> {
+        let read = worker.reads().among(job.varying.iter().copied());
+        let read = read.map_err(|source| WorkerError::Files {
+            folder: self.plan.scratch.clone(),
+            source,
+        })?;
+        let value = |at: &WordId| {
+            let patched = job.patch.get(at).copied();
+            patched.unwrap_or_else(|| worker.image().word(*at))
+        };
+        let found = read.iter().map(value).collect();
+        let mut table = self.table.lock().expect("no panic");
+        table.learn(job.key.list, read, found, observed);
+        Ok(())
+    }
+
+    fn conclude(&self, job: &Job, how: How, observed: Observed) -> Result<(), ExploreError> {
+        if let Some(journal) = self.journal {
+            journal.write(&JournalResult::new(job.key, how, observed))?;
+        }
+        let mut table = self.table.lock().expect("no panic");
+        table.resolve(job.key, observed);
+        Ok(())
+    }
+}
+
+/// The walking thread.
+struct Producer<'s, 'a> {
+    shared: &'s Shared<'a>,
+    to_workers: SyncSender<Job>,
+    /// What is durable.
+    image: Image,
+    durable: usize,
+    list: Option<ListId>,
+    varying: Arc<Vec<WordId>>,
+    began: Instant,
+    statistics: Statistics,
+}
+
+impl<'s, 'a> Producer<'s, 'a> {
+    fn new(shared: &'s Shared<'a>, to_workers: SyncSender<Job>, resumed: u64) -> Self {
+        Producer {
+            shared,
+            to_workers,
+            image: shared.plan.setup.before.clone(),
+            durable: 0,
+            list: None,
+            varying: Arc::default(),
+            began: Instant::now(),
+            statistics: Statistics {
+                exact: true,
+                resumed,
+                ..Statistics::default()
+            },
+        }
+    }
+
+    fn walk(mut self, strategy: &mut dyn Strategy, watcher: &dyn Watcher) -> Statistics {
+        let plan = self.shared.plan;
+        let walk = Walk::new(plan.recording, &plan.operations, plan.model);
+        let points = self.shared.timeline.points;
+        walk.moments(|moment| {
+            watcher.progress(
+                moment.index,
+                points,
+                self.shared.tried.load(Ordering::Relaxed),
+                self.shared.inconsistent.load(Ordering::Relaxed),
+            );
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
+            if self.is_spent() {
+                self.statistics.points_left = (points - moment.index) as u64;
+                return ControlFlow::Break(());
+            }
+            self.point(moment, strategy);
+            ControlFlow::Continue(())
+        });
+        self.statistics
+    }
+
+    fn is_spent(&self) -> bool {
+        let limits = &self.shared.plan.limits;
+        let tried = self.shared.tried.load(Ordering::Relaxed);
+        (limits.states > 0 && tried >= limits.states)
+            || limits.time.is_some_and(|time| self.began.elapsed() >= time)
+    }
+
+    fn point(&mut self, moment: &Moment<'_>, strategy: &mut dyn Strategy) {
+        let timeline = self.shared.timeline;
+        for id in &timeline.durable[self.durable..moment.durable] {
+            self.image.apply(&timeline.nodes[id.0 as usize]);
+        }
+        self.durable = moment.durable;
+        let list = moment.phase.list();
+        if self.list != Some(list) {
+            if let Some(before) = self.list.replace(list) {
+                let mut table = self.shared.table.lock().expect("no panic");
+                table.forget_runs(before);
+            }
+            self.varying = Arc::new(varying(timeline, list));
+        }
+        let frontier = moment.frontier();
+        let count = frontier.count();
+        self.statistics.points += 1;
+        self.statistics.possible += &count.value;
+        self.statistics.exact &= count.exact;
+        let most = self.shared.plan.limits.states_per_point;
+        let mut chosen = 0;
+        for cut in strategy.cuts(&frontier) {
+            if (most > 0 && chosen == most) || self.is_spent() {
+                self.statistics.points_cut += 1;
+                break;
+            }
+            chosen += 1;
+            let kept = frontier.kept(&cut);
+            let nodes = kept.iter().map(|id| &timeline.nodes[id.0 as usize]);
+            let patch = self.image.patch(nodes);
+            self.offer(moment, patch, cut);
+            if self.shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        self.statistics.chosen += chosen;
+    }
+
+    fn offer(&mut self, moment: &Moment<'_>, patch: Patch, cut: Cut) {
+        let key = Key {
+            list: moment.phase.list(),
+            image: self.image.hash_with(&patch),
+        };
+        let sighting = Sighting {
+            point: moment.index,
+            phase: moment.phase,
+            cut,
+        };
+        let is_new = self.shared.table.lock().expect("no panic").meet(key, sighting);
+        if !is_new {
+            self.statistics.duplicates += 1;
+            return;
+        }
+        let job = Job {
+            durable: moment.durable,
+            patch,
+            key,
+            phase: moment.phase,
+            varying: Arc::clone(&self.varying),
+        };
+        // Workers end only after the queue is closed.
+        let _ = self.to_workers.send(job);
+    }
+}
+
+/// Words that may differ between two states of a list: those of nodes that were pending when its
+/// operation began, and of nodes issued from there until the next one begins.
+fn varying(timeline: &Timeline, list: ListId) -> Vec<WordId> {
+    let word = |node: usize| WordId::of(timeline.nodes[node].address);
+    let operation = (list.0 as usize).checked_sub(1);
+    let begin = operation.map_or(0, |index| timeline.operations[index].begin);
+    let next = timeline.operations.get(list.0 as usize);
+    let end = next.map_or(timeline.nodes.len(), |span| span.begin);
+    let pending = operation.map_or(&[][..], |index| &timeline.pending_at_begin[index]);
+    let mut words: Vec<WordId> = pending.iter().map(|id| word(id.0 as usize)).collect();
+    words.extend((begin..end).map(word));
+    words.sort_unstable();
+    words.dedup();
+    words
+}

@@ -1,0 +1,74 @@
+//! What a test is about: the recording, the target, the operations after each crash, the limits.
+
+use crate::judge::Oracle;
+use crate::timeline::{ListId, Operations};
+use crate::worker::{List, Setup, Worker, WorkerError};
+use crashpoint_persist::graph::Model;
+use crashpoint_trace::Recording;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub struct Plan<'a> {
+    pub recording: &'a Recording,
+    pub operations: Operations,
+    pub model: Model,
+    pub setup: Setup,
+    pub oracle: Oracle,
+    /// By [`ListId`]: one more than there are operations.
+    pub lists: Vec<ListText>,
+    pub limits: Budget,
+    /// States that differ only in what was not read are tried once.
+    pub prune: bool,
+    pub jobs: usize,
+    /// For the files of workers; best in memory.
+    pub scratch: PathBuf,
+}
+
+/// What runs after a crash in one operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListText {
+    /// The operations, one per line.
+    pub text: String,
+    /// How many of its lines are probes, which come first, and how many operations follow.
+    pub probes: usize,
+    pub operations: usize,
+    /// What the program had printed when the operation began, and when it had returned.
+    pub printed_before: Vec<u8>,
+    pub printed_after: Vec<u8>,
+}
+
+/// How much may be tried; 0 is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    pub states: u64,
+    pub states_per_point: u64,
+    pub time: Option<Duration>,
+}
+
+impl Plan<'_> {
+    pub fn list(&self, id: ListId, acknowledged: bool) -> List<'_> {
+        let list = &self.lists[id.0 as usize];
+        List {
+            id,
+            text: &list.text,
+            printed: match acknowledged {
+                true => &list.printed_after,
+                false => &list.printed_before,
+            },
+        }
+    }
+
+    /// Starts the workers, and finds out with the first how they can run.
+    pub fn workers(&self) -> Result<Vec<Worker<'_>>, WorkerError> {
+        let mut first = Worker::start(&self.setup, &self.scratch, 0)?;
+        first.calibrate(&self.list(ListId(0), false))?;
+        let private = first.private;
+        let mut workers = vec![first];
+        for number in 1..self.jobs.max(1) {
+            let mut worker = Worker::start(&self.setup, &self.scratch, number)?;
+            worker.private = private;
+            workers.push(worker);
+        }
+        Ok(workers)
+    }
+}

@@ -1,0 +1,228 @@
+//! What a consistent program prints after each operation: the references that checks are compared
+//! with.
+//!
+//! For every operation two runs of what follows it: on the pool as it was when the operation began,
+//! and as it was when it ended, in both cases with every store in place. All come from one process,
+//! which forks for each. Each is made twice; a program that does not print the same both times
+//! cannot be judged by its output, which is said before any verdict.
+//!
+//! Where the program prints one line for each operation, the lines after recovery are also compared
+//! with those of the run that never crashed: a recovery that forgets something even when nothing
+//! was lost would otherwise be its own reference.
+
+use crate::image::Patch;
+use crate::judge::{Oracle, Reference, References, first_difference, lines};
+use crate::plan::Plan;
+use crate::timeline::{ListId, Timeline};
+use crate::worker::{Worker, WorkerError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReferenceError {
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    #[error(
+        "two runs from the same pool print different things{after}, line {line}: `{first}` and \
+         `{second}`. Crashpoint cannot judge a program that is not deterministic: fix its seed, or \
+         give a checker (test.check)"
+    )]
+    Nondeterministic {
+        after: String,
+        line: usize,
+        first: String,
+        second: String,
+    },
+    #[error(
+        "without any crash, {what} {end}{after}; it said:\n{stderr}"
+    )]
+    Fails {
+        what: &'static str,
+        after: String,
+        end: String,
+        stderr: String,
+    },
+}
+
+/// Recovery changed what the program prints, though nothing was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The last operation before the restart.
+    pub operation: u32,
+    /// The operation whose line differs.
+    pub at: usize,
+    pub expected: String,
+    pub found: String,
+}
+
+/// All references, by list.
+#[derive(Clone, Debug, Default)]
+pub struct AllReferences {
+    pub lists: Vec<References>,
+    pub forgotten: Vec<Forgotten>,
+    /// Runs that it took.
+    pub runs: u64,
+}
+
+/// One run to make: after so many nodes, for this list.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    issued: usize,
+    list: ListId,
+    done: bool,
+}
+
+/// Makes all references. The workers' pools are left somewhere; rewind them.
+pub fn references(
+    plan: &Plan<'_>,
+    timeline: &Timeline,
+    workers: &mut [Worker<'_>],
+    plain: &[u8],
+) -> Result<AllReferences, ReferenceError> {
+    let tasks = tasks(timeline);
+    let results: Vec<Mutex<Option<Reference>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    let failed: Mutex<Option<ReferenceError>> = Mutex::new(None);
+    let stop = AtomicBool::new(false);
+    let count = workers.len();
+    std::thread::scope(|scope| {
+        for (number, worker) in workers.iter_mut().enumerate() {
+            let (tasks, results, failed, stop) = (&tasks, &results, &failed, &stop);
+            scope.spawn(move || {
+                let mut issued = 0;
+                for (index, task) in tasks.iter().enumerate().skip(number).step_by(count) {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    match one(plan, timeline, worker, task, &mut issued) {
+                        Ok(reference) => {
+                            *results[index].lock().expect("no panic") = Some(reference);
+                        }
+                        Err(error) => {
+                            stop.store(true, Ordering::Relaxed);
+                            failed.lock().expect("no panic").get_or_insert(error);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    if let Some(error) = failed.into_inner().expect("no panic") {
+        return Err(error);
+    }
+    let mut made = results.into_iter().map(|slot| {
+        let reference = slot.into_inner().expect("no panic");
+        reference.expect("every task is done")
+    });
+    let mut all = AllReferences {
+        runs: 2 * tasks.len() as u64,
+        ..AllReferences::default()
+    };
+    let start = made.next().expect("there is a first task");
+    all.lists.push(References {
+        skipped: start.clone(),
+        done: start,
+    });
+    while let (Some(skipped), Some(done)) = (made.next(), made.next()) {
+        all.lists.push(References { skipped, done });
+    }
+    if plan.oracle == Oracle::Output {
+        all.forgotten = forgotten(plan, &all.lists, plain);
+    }
+    Ok(all)
+}
+
+/// In the order of lists: for the first list one, for each other one two.
+fn tasks(timeline: &Timeline) -> Vec<Task> {
+    let mut tasks = vec![Task {
+        issued: 0,
+        list: ListId(0),
+        done: true,
+    }];
+    for (list, span) in (1..).map(ListId).zip(&timeline.operations) {
+        for (issued, done) in [(span.begin, false), (span.end, true)] {
+            tasks.push(Task { issued, list, done });
+        }
+    }
+    tasks
+}
+
+fn one(
+    plan: &Plan<'_>,
+    timeline: &Timeline,
+    worker: &mut Worker<'_>,
+    task: &Task,
+    issued: &mut usize,
+) -> Result<Reference, ReferenceError> {
+    worker.advance(timeline.nodes[*issued..task.issued].iter())?;
+    *issued = task.issued;
+    let list = plan.list(task.list, task.done);
+    let first = worker.run(&Patch::new(), &list, false)?;
+    let after = || match (task.list.0, task.done) {
+        (0, _) => " at the start".to_owned(),
+        (list, true) => format!(" after operation {list}"),
+        (list, false) => format!(" before operation {list}"),
+    };
+    let is_checker = plan.oracle == Oracle::Checker;
+    let fails = match first.end {
+        crate::server::End::Exited(0) => false,
+        crate::server::End::Exited(_) => is_checker,
+        _ => true,
+    };
+    if fails {
+        return Err(ReferenceError::Fails {
+            what: if is_checker { "the checker" } else { "the program" },
+            after: after(),
+            end: first.end.to_string(),
+            stderr: text(&first.stderr).trim_end().to_owned(),
+        });
+    }
+    let second = worker.run(&Patch::new(), &list, false)?;
+    let compared = plan.oracle == Oracle::Output;
+    let difference = match compared {
+        true => first_difference(&first.stdout, &second.stdout),
+        false => None,
+    };
+    if difference.is_some() || first.end != second.end {
+        let (line, a, b) = difference.unwrap_or_default();
+        return Err(ReferenceError::Nondeterministic {
+            after: after(),
+            line: line + 1,
+            first: a.map_or_else(|| first.end.to_string(), text),
+            second: b.map_or_else(|| second.end.to_string(), text),
+        });
+    }
+    Ok(first.into())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Compares what follows each restart with what followed without one.
+fn forgotten(plan: &Plan<'_>, references: &[References], plain: &[u8]) -> Vec<Forgotten> {
+    let plain: Vec<&[u8]> = lines(plain).collect();
+    let operations = plan.lists.len() - 1;
+    if plain.len() != operations {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (operation, list) in plan.lists.iter().skip(1).enumerate() {
+        let printed = &references[operation + 1].done.stdout;
+        let printed: Vec<&[u8]> = lines(printed).collect();
+        if printed.len() != list.probes + list.operations {
+            continue;
+        }
+        let expected = &plain[operation + 1..operation + 1 + list.operations];
+        let after = &printed[list.probes..];
+        let differs = expected.iter().zip(after).position(|(a, b)| a != b);
+        if let Some(at) = differs {
+            found.push(Forgotten {
+                operation: operation as u32,
+                at: operation + 1 + at,
+                expected: text(expected[at]),
+                found: text(after[at]),
+            });
+        }
+    }
+    found
+}

@@ -1,0 +1,469 @@
+//! A target that waits at the door of `main` and runs as often as it is asked to: the checker's
+//! side of [`crashpoint_abi::serve`].
+//!
+//! Whatever the target does is an [`Ended`]; errors are for targets that cannot be served at all.
+
+use crate::template::Command;
+use crate::wire;
+use crashpoint_abi::serve::{CANCEL, RUN, Reply, Request, VERSION, ended};
+use crashpoint_abi::{env, serve};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+/// What bounds one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub time: Duration,
+    pub memory_bytes: u64,
+    pub file_bytes: u64,
+    pub processes: u32,
+    /// Of each of the two outputs.
+    pub output_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            time: Duration::from_secs(5),
+            memory_bytes: 0,
+            file_bytes: 0,
+            processes: 0,
+            output_bytes: 16 << 20,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum End {
+    Exited(i32),
+    Killed { signal: i32 },
+    /// It ran for longer than it may.
+    TimedOut,
+    /// It printed more than it may.
+    TooMuchOutput,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub end: End,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// Bits of [`serve::notes`].
+    pub notes: u32,
+    pub left_processes: bool,
+    pub wall: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("could not start `{program}`: {source}")]
+    Start { program: String, source: io::Error },
+    #[error(
+        "`{program}` has no Crashpoint runtime in it: build it with crashpoint-cc or \
+         crashpoint-c++ ({what}){stderr}"
+    )]
+    NotServed {
+        program: String,
+        what: &'static str,
+        stderr: String,
+    },
+    #[error(
+        "`{program}` was built by another version of Crashpoint (its runtime speaks version \
+         {found}, this is {VERSION}): build it again"
+    )]
+    Version { program: String, found: u32 },
+    #[error("lost the connection to `{program}`, which should run checks")]
+    Lost { program: String },
+    #[error("`{program}` could not be forked: {source}")]
+    Fork { program: String, source: io::Error },
+    #[error("running checks: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<rustix::io::Errno> for ServerError {
+    fn from(error: rustix::io::Errno) -> ServerError {
+        ServerError::Io(error.into())
+    }
+}
+
+/// A served target. It ends with this value.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    socket: OwnedFd,
+    stdout: ChildStdout,
+    stderr: ChildStderr,
+    program: String,
+    /// Objects in it that were built by `crashpoint-cc`.
+    pub modules: u32,
+}
+
+/// Where a server's files are.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub socket: PathBuf,
+    /// Environment for the runtime: patterns of persistent files and the like.
+    pub environment: Vec<(&'static str, OsString)>,
+}
+
+/// The longest that a target may take to reach the runtime's constructor.
+const START: Duration = Duration::from_secs(20);
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs() as i64,
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+impl Server {
+    pub fn start(command: &Command, place: &Place) -> Result<Server, ServerError> {
+        let listener = listen(&place.socket)?;
+        let program = command.program.to_string_lossy().into_owned();
+        let mut std_command = command.to_std();
+        std_command
+            .env_remove(env::OUT)
+            .env(env::SERVE, &place.socket)
+            .envs(place.environment.iter().map(|(name, value)| (*name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = std_command.spawn().map_err(|source| ServerError::Start {
+            program: program.clone(),
+            source,
+        })?;
+        let stdout = child.stdout.take().expect("piped");
+        let stderr = child.stderr.take().expect("piped");
+        let accepted = accept(&listener, &mut child, &program);
+        let _ = std::fs::remove_file(&place.socket);
+        let socket = match accepted {
+            Ok(socket) => socket,
+            Err(error) => return Err(give_up(error, child, stderr)),
+        };
+        rustix::io::ioctl_fionbio(&stdout, true)?;
+        rustix::io::ioctl_fionbio(&stderr, true)?;
+        let mut server = Server {
+            child,
+            socket,
+            stdout,
+            stderr,
+            program,
+            modules: 0,
+        };
+        server.greet()?;
+        Ok(server)
+    }
+
+    fn greet(&mut self) -> Result<(), ServerError> {
+        let mut bytes = [0; wire::LARGEST];
+        let length = self.receive(&mut bytes)?;
+        let hello = wire::hello(&bytes[..length]).ok_or_else(|| self.lost())?;
+        if hello.version != VERSION {
+            return Err(ServerError::Version {
+                program: self.program.clone(),
+                found: hello.version,
+            });
+        }
+        self.modules = hello.modules;
+        Ok(())
+    }
+
+    fn lost(&self) -> ServerError {
+        ServerError::Lost {
+            program: self.program.clone(),
+        }
+    }
+
+    fn receive(&self, bytes: &mut [u8]) -> Result<usize, ServerError> {
+        loop {
+            match rustix::net::recv(&self.socket, &mut *bytes, RecvFlags::empty()) {
+                Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => return Err(self.lost()),
+                Ok((length, _)) => return Ok(length),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn send(&self, request: &Request) -> Result<(), ServerError> {
+        let bytes = wire::request(request);
+        match rustix::net::send(&self.socket, &bytes, SendFlags::NOSIGNAL) {
+            Ok(_) => Ok(()),
+            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => Err(self.lost()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// One run, from the start of the target to the end of all it started.
+    pub fn run(&mut self, flags: u32, limits: &Limits) -> Result<Ended, ServerError> {
+        let processor = limits.time.as_secs().saturating_mul(2).max(2);
+        self.send(&Request {
+            kind: RUN,
+            flags,
+            memory_bytes: limits.memory_bytes,
+            file_bytes: limits.file_bytes,
+            cpu_seconds: processor.try_into().unwrap_or(u32::MAX),
+            processes: limits.processes,
+        })?;
+        let deadline = Instant::now() + limits.time;
+        let mut outputs = Outputs::default();
+        let mut cut = None;
+        let reply = loop {
+            let left = match cut {
+                // What is being killed ends soon; the server sees to it.
+                Some(_) => START,
+                None => deadline.saturating_duration_since(Instant::now()),
+            };
+            let ready = self.wait(left)?;
+            outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
+            if ready.socket {
+                let mut bytes = [0; wire::LARGEST];
+                let length = self.receive(&mut bytes)?;
+                break wire::reply(&bytes[..length]).ok_or_else(|| self.lost())?;
+            }
+            let reason = match (ready.anything, outputs.overflow) {
+                (_, true) => End::TooMuchOutput,
+                (false, false) => End::TimedOut,
+                (true, false) => continue,
+            };
+            if cut.is_some() && reason == End::TimedOut {
+                return Err(self.lost());
+            }
+            if cut.is_none() {
+                cut = Some(reason);
+                self.send(&Request {
+                    kind: CANCEL,
+                    ..Request::default()
+                })?;
+            }
+        };
+        outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
+        self.conclude(reply, cut, outputs)
+    }
+
+    fn conclude(
+        &self,
+        reply: Reply,
+        cut: Option<End>,
+        outputs: Outputs,
+    ) -> Result<Ended, ServerError> {
+        if reply.ended & ended::NOT_STARTED != 0 {
+            return Err(ServerError::Fork {
+                program: self.program.clone(),
+                source: io::Error::from_raw_os_error(reply.status),
+            });
+        }
+        let signal = reply.status & 0x7f;
+        let end = match (cut, signal) {
+            (Some(reason), _) if reply.ended & ended::CANCELLED != 0 => reason,
+            (_, 0) => End::Exited(reply.status >> 8 & 0xff),
+            // The processor time is a second net for the same limit.
+            (_, SIGXCPU) => End::TimedOut,
+            (_, signal) => End::Killed { signal },
+        };
+        Ok(Ended {
+            end,
+            stdout: outputs.stdout,
+            stderr: outputs.stderr,
+            notes: reply.notes,
+            left_processes: reply.ended & ended::LEFTOVERS != 0,
+            wall: Duration::from_nanos(reply.wall_ns),
+        })
+    }
+
+    fn wait(&self, time: Duration) -> Result<Ready, ServerError> {
+        let interest = PollFlags::IN;
+        let mut all = [
+            PollFd::new(&self.socket, interest),
+            PollFd::new(&self.stdout, interest),
+            PollFd::new(&self.stderr, interest),
+        ];
+        match rustix::event::poll(&mut all, Some(&timespec(time))) {
+            Ok(count) => Ok(Ready {
+                anything: count > 0,
+                socket: !all[0].revents().is_empty(),
+            }),
+            Err(rustix::io::Errno::INTR) => Ok(Ready {
+                anything: true,
+                socket: false,
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+const SIGXCPU: i32 = 24;
+
+struct Ready {
+    anything: bool,
+    socket: bool,
+}
+
+#[derive(Default)]
+struct Outputs {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    overflow: bool,
+}
+
+impl Outputs {
+    /// Takes what is there.
+    fn take(
+        &mut self,
+        stdout: &mut ChildStdout,
+        stderr: &mut ChildStderr,
+        limit: usize,
+    ) -> io::Result<()> {
+        let first = drain(stdout, &mut self.stdout, limit)?;
+        let second = drain(stderr, &mut self.stderr, limit)?;
+        self.overflow |= first || second;
+        Ok(())
+    }
+}
+
+/// Reads until there is no more for now; true if that was more than the limit. What is beyond it
+/// is thrown away.
+fn drain(from: &mut impl io::Read, to: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
+    let mut buffer = [0; 16 << 10];
+    let mut total = to.len();
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(total > limit),
+            Ok(count) => {
+                total += count;
+                let room = limit.saturating_sub(to.len());
+                to.extend(&buffer[..count.min(room)]);
+                // An endless writer must not keep us here.
+                if total > limit.saturating_mul(2) {
+                    return Ok(true);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(total > limit),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn listen(path: &Path) -> Result<OwnedFd, ServerError> {
+    let kind = SocketType::SEQPACKET;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, 1)?;
+    Ok(socket)
+}
+
+/// Waits for the target to connect, or to end without.
+fn accept(
+    listener: &OwnedFd,
+    child: &mut Child,
+    program: &str,
+) -> Result<OwnedFd, ServerError> {
+    const SLICE: Duration = Duration::from_millis(20);
+    let not_served = |what| ServerError::NotServed {
+        program: program.to_owned(),
+        what,
+        stderr: String::new(),
+    };
+    let deadline = Instant::now() + START;
+    loop {
+        let mut all = [PollFd::new(listener, PollFlags::IN)];
+        if rustix::event::poll(&mut all, Some(&timespec(SLICE)))? > 0 {
+            let socket = rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC)?;
+            let is_ours = sockopt::socket_peercred(&socket)
+                .is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == child.id() as i32);
+            if is_ours {
+                return Ok(socket);
+            }
+            return Err(not_served("another process answered in its place"));
+        }
+        if child.try_wait()?.is_some() {
+            return Err(not_served("it ran to its end instead of waiting for checks"));
+        }
+        if Instant::now() > deadline {
+            return Err(not_served("it does not answer"));
+        }
+    }
+}
+
+/// Ends a target that cannot be served and keeps what it said.
+fn give_up(error: ServerError, mut child: Child, mut stderr: ChildStderr) -> ServerError {
+    let _ = child.kill();
+    let _ = child.wait();
+    match error {
+        ServerError::NotServed { program, what, .. } => {
+            let mut said = String::new();
+            let _ = rustix::io::ioctl_fionbio(&stderr, true);
+            let _ = stderr.by_ref().take(4096).read_to_string(&mut said);
+            let said = said.trim_end();
+            ServerError::NotServed {
+                program,
+                what,
+                stderr: if said.is_empty() {
+                    String::new()
+                } else {
+                    format!(". It said:\n{said}")
+                },
+            }
+        }
+        other => other,
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The server ends when its socket closes; should it not, it is killed.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_micros(200)),
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Bits of a run that say that private mappings would not do.
+pub const NEEDS_SHARED: u32 = serve::notes::MAPPED_AGAIN | serve::notes::FORKED;
+
+impl std::fmt::Display for End {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Exited(0) => write!(to, "ended well"),
+            End::Exited(code) => write!(to, "ended with exit status {code}"),
+            End::Killed { signal } => write!(to, "was killed by {}", signal_name(*signal)),
+            End::TimedOut => write!(to, "did not end in time"),
+            End::TooMuchOutput => write!(to, "printed without end"),
+        }
+    }
+}
+
+/// For people.
+pub fn signal_name(signal: i32) -> String {
+    let known = [
+        (4, "SIGILL"),
+        (6, "SIGABRT (abort)"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (25, "SIGXFSZ (a file grew too large)"),
+        (31, "SIGSYS"),
+    ];
+    let name = known.iter().find(|(number, _)| *number == signal);
+    name.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}

@@ -1,0 +1,220 @@
+//! What is known of crash states: which images were tried with which operations, what came of it,
+//! and which states need not be tried because they differ from a tried one only in words that the
+//! run never read.
+//!
+//! A run depends on nothing but the words it reads. Two states of one list whose images agree on
+//! all words that a run of the first one read lead to the same run, whatever else they differ in.
+
+use crate::image::{ImageHash, WordId};
+use crate::judge::Observed;
+use crate::timeline::{ListId, Phase};
+use crashpoint_persist::graph::Cut;
+use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry as MapEntry;
+
+/// An image and the operations that run on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub list: ListId,
+    pub image: ImageHash,
+}
+
+/// Where a state was met first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sighting {
+    pub point: usize,
+    pub phase: Phase,
+    pub cut: Cut,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    observed: Option<Observed>,
+    /// In the operation, and after it: the same image may be fine in the one and not in the other.
+    inside: Option<Sighting>,
+    after: Option<Sighting>,
+}
+
+/// A failing state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    pub sighting: Sighting,
+    pub key: Key,
+    pub observed: Observed,
+}
+
+#[derive(Debug, Default)]
+pub struct Table {
+    entries: FxHashMap<Key, Entry>,
+    known_runs: FxHashMap<ListId, Runs>,
+}
+
+/// Runs of one list, by what they read.
+#[derive(Debug, Default)]
+struct Runs {
+    by_reads: Vec<(Vec<WordId>, FxHashMap<Vec<u64>, Observed>)>,
+}
+
+/// Sets of reads that are kept for one list; a program that never reads the same twice is not
+/// worth the search.
+const READ_SETS: usize = 64;
+
+impl Table {
+    /// A state is met. True if it has to be tried.
+    pub fn meet(&mut self, key: Key, sighting: Sighting) -> bool {
+        match self.entries.entry(key) {
+            MapEntry::Vacant(vacant) => {
+                let mut entry = Entry::default();
+                entry.see(sighting);
+                vacant.insert(entry);
+                true
+            }
+            MapEntry::Occupied(mut occupied) => {
+                occupied.get_mut().see(sighting);
+                false
+            }
+        }
+    }
+
+    pub fn observed(&self, key: Key) -> Option<Observed> {
+        self.entries.get(&key)?.observed
+    }
+
+    /// What came of a state.
+    pub fn resolve(&mut self, key: Key, observed: Observed) {
+        let entry = self.entries.entry(key).or_default();
+        entry.observed = Some(observed);
+        let fails = |sighting: &Sighting| observed.fails(sighting.phase);
+        entry.inside = entry.inside.take().filter(fails);
+        entry.after = entry.after.take().filter(fails);
+    }
+
+    /// A run read these words, of those that may differ between states of the list, and found
+    /// these values in them.
+    pub fn learn(&mut self, list: ListId, read: Vec<WordId>, found: Vec<u64>, observed: Observed) {
+        let runs = &mut self.known_runs.entry(list).or_default().by_reads;
+        match runs.iter_mut().find(|(known, _)| *known == read) {
+            Some((_, results)) => {
+                results.insert(found, observed);
+            }
+            None if runs.len() < READ_SETS => {
+                runs.push((read, FxHashMap::from_iter([(found, observed)])));
+            }
+            None => {}
+        }
+    }
+
+    /// A known run that this state would repeat.
+    pub fn equivalent(&self, list: ListId, word: impl Fn(WordId) -> u64) -> Option<Observed> {
+        let runs = &self.known_runs.get(&list)?.by_reads;
+        runs.iter().find_map(|(read, results)| {
+            let found: Vec<u64> = read.iter().map(|at| word(*at)).collect();
+            results.get(&found).copied()
+        })
+    }
+
+    /// The runs of a list are no longer needed.
+    pub fn forget_runs(&mut self, list: ListId) {
+        self.known_runs.remove(&list);
+    }
+
+    /// All states that fail, in the order in which they were met.
+    pub fn failing(&self) -> Vec<Failing> {
+        let mut failing = Vec::new();
+        for (key, entry) in &self.entries {
+            let Some(observed) = entry.observed else {
+                continue;
+            };
+            let sightings = entry.inside.iter().chain(&entry.after);
+            failing.extend(sightings.map(|sighting| Failing {
+                sighting: sighting.clone(),
+                key: *key,
+                observed,
+            }));
+        }
+        failing.sort_by(|a, b| (&a.sighting, a.key).cmp(&(&b.sighting, b.key)));
+        failing
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl Entry {
+    fn see(&mut self, sighting: Sighting) {
+        let passes = |observed: Observed| !observed.fails(sighting.phase);
+        if self.observed.is_some_and(passes) {
+            return;
+        }
+        let slot = match sighting.phase {
+            Phase::In(_) => &mut self.inside,
+            Phase::Opening | Phase::After(_) => &mut self.after,
+        };
+        // The earliest, whatever order workers and a resumed run bring them in.
+        if slot.as_ref().is_none_or(|known| sighting < *known) {
+            *slot = Some(sighting);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::End;
+
+    fn sighting(point: usize, phase: Phase) -> Sighting {
+        Sighting {
+            point,
+            phase,
+            cut: Cut(vec![point as u32]),
+        }
+    }
+
+    fn observed(skipped: bool, done: bool) -> Observed {
+        Observed {
+            skipped,
+            done,
+            end: End::Exited(0),
+        }
+    }
+
+    const KEY: Key = Key {
+        list: ListId(1),
+        image: ImageHash(7),
+    };
+
+    #[test]
+    fn an_image_is_tried_once_and_judged_for_each_phase() {
+        let mut table = Table::default();
+        assert!(table.meet(KEY, sighting(3, Phase::In(0))));
+        assert!(!table.meet(KEY, sighting(4, Phase::After(0))));
+        table.resolve(KEY, observed(true, false));
+        assert!(!table.meet(KEY, sighting(2, Phase::In(0))));
+        let failing = table.failing();
+        assert_eq!(failing.len(), 1);
+        assert_eq!(failing[0].sighting, sighting(4, Phase::After(0)));
+    }
+
+    #[test]
+    fn a_state_that_agrees_on_what_was_read_is_the_same() {
+        let mut table = Table::default();
+        let words = vec![WordId(1), WordId(5)];
+        table.learn(ListId(1), words, vec![10, 20], observed(true, true));
+        let with = |one: u64, five: u64, other: u64| {
+            table.equivalent(ListId(1), |word| match word.0 {
+                1 => one,
+                5 => five,
+                _ => other,
+            })
+        };
+        assert_eq!(with(10, 20, 1), Some(observed(true, true)));
+        assert_eq!(with(10, 20, 2), Some(observed(true, true)));
+        assert_eq!(with(10, 21, 1), None);
+        assert_eq!(table.equivalent(ListId(2), |_| 10), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! A worker: one served target with files of its own, which runs one check at a time.
+
+use crate::image::{FileShape, Image, Patch};
+use crate::pool::Pool;
+use crate::reads::Reads;
+use crate::server::{Ended, Limits, NEEDS_SHARED, Place, Server, ServerError};
+use crate::template::{Paths, Template};
+use crate::timeline::ListId;
+use crashpoint_abi::env;
+use crashpoint_abi::serve::flags;
+use crashpoint_persist::graph::Node;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How targets are started, the same for all workers.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub command: Template,
+    /// The persistent files, and where the recorded program had its pool.
+    pub shapes: Vec<FileShape>,
+    pub recorded_pool: PathBuf,
+    /// Patterns of persistent files, with `{pool}`.
+    pub patterns: Vec<String>,
+    /// Where the recorded program had files mapped: path, offset, length, address.
+    pub mappings: Vec<Mapping>,
+    /// For targets of which only a library is instrumented.
+    pub preload: Option<OsString>,
+    pub limits: Limits,
+    /// What the files held before the recorded program ran.
+    pub before: Image,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub path: PathBuf,
+    pub address: u64,
+    pub length: u64,
+    pub offset: u64,
+}
+
+pub struct Worker<'s> {
+    setup: &'s Setup,
+    paths: Paths,
+    folder: PathBuf,
+    server: Server,
+    pool: Pool,
+    reads: Reads,
+    list: Option<ListId>,
+    /// Mappings are private, so that a run leaves the files as they are.
+    pub private: bool,
+    /// How often the server had to be started again.
+    pub restarts: u32,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("the files of a check in {}: {source}", folder.display())]
+    Files { folder: PathBuf, source: io::Error },
+}
+
+/// What one check needs to know of its operations.
+#[derive(Clone, Copy, Debug)]
+pub struct List<'a> {
+    pub id: ListId,
+    pub text: &'a str,
+    /// What the program had printed when power failed.
+    pub printed: &'a [u8],
+}
+
+impl<'s> Worker<'s> {
+    /// Makes a folder of its own in `scratch` and starts the target there.
+    pub fn start(setup: &'s Setup, scratch: &Path, number: usize) -> Result<Worker<'s>, WorkerError> {
+        let folder = scratch.join(format!("w{number}"));
+        let files = |source| WorkerError::Files {
+            folder: folder.clone(),
+            source,
+        };
+        std::fs::create_dir_all(&folder).map_err(files)?;
+        let paths = Paths {
+            pool: folder.join("pool"),
+            ops: folder.join("ops"),
+            printed: folder.join("printed"),
+        };
+        let image = setup.before.clone();
+        let pool = Pool::create(&setup.shapes, &setup.recorded_pool, &paths.pool, image);
+        let pool = pool.map_err(files)?;
+        let reads = Reads::create(&folder.join("reads"), pool.files()).map_err(files)?;
+        std::fs::write(&paths.ops, "").map_err(files)?;
+        std::fs::write(&paths.printed, "").map_err(files)?;
+        let server = serve(setup, &folder, &paths, &reads)?;
+        Ok(Worker {
+            setup,
+            paths,
+            folder,
+            server,
+            pool,
+            reads,
+            list: None,
+            private: false,
+            restarts: 0,
+        })
+    }
+
+    pub fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    pub fn image(&self) -> &Image {
+        self.pool.image()
+    }
+
+    pub fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    /// Objects of the target that were built by `crashpoint-cc`.
+    pub fn modules(&self) -> u32 {
+        self.server.modules
+    }
+
+    fn files(&self) -> impl FnOnce(io::Error) -> WorkerError + use<> {
+        let folder = self.folder.clone();
+        move |source| WorkerError::Files { folder, source }
+    }
+
+    /// These nodes have persisted.
+    pub fn advance<'a>(&mut self, nodes: impl Iterator<Item = &'a Node>) -> Result<(), WorkerError> {
+        self.pool.advance(nodes).map_err(self.files())
+    }
+
+    /// Back to what the files held before the recorded program ran.
+    pub fn rewind(&mut self) -> Result<(), WorkerError> {
+        let image = self.setup.before.clone();
+        let (shapes, recorded) = (&self.setup.shapes, &self.setup.recorded_pool);
+        self.pool =
+            Pool::create(shapes, recorded, &self.paths.pool, image).map_err(self.files())?;
+        Ok(())
+    }
+
+    /// Runs the target on the files with a patch on top. `mark`: what it reads is marked.
+    pub fn run(
+        &mut self,
+        patch: &Patch,
+        list: &List<'_>,
+        mark: bool,
+    ) -> Result<Ended, WorkerError> {
+        if self.list != Some(list.id) {
+            std::fs::write(&self.paths.ops, list.text).map_err(self.files())?;
+            self.list = Some(list.id);
+        }
+        if self.setup.command.names("printed") {
+            std::fs::write(&self.paths.printed, list.printed).map_err(self.files())?;
+        }
+        self.pool.put(patch).map_err(self.files())?;
+        if mark {
+            self.reads.clear().map_err(self.files())?;
+        }
+        let mut flags = 0;
+        if self.private {
+            flags |= flags::PRIVATE;
+            self.pool.arm().map_err(self.files())?;
+        }
+        if mark {
+            flags |= flags::READS;
+        }
+        let ended = self.run_stubbornly(flags);
+        if self.private && !self.pool.was_written().map_err(self.files())? {
+            self.pool.take_back(patch).map_err(self.files())?;
+        } else {
+            self.pool.restore().map_err(self.files())?;
+        }
+        ended
+    }
+
+    /// A target may take its server with it. That is no verdict: it gets another chance.
+    fn run_stubbornly(&mut self, flags: u32) -> Result<Ended, WorkerError> {
+        match self.server.run(flags, &self.setup.limits) {
+            Err(ServerError::Lost { .. }) => {
+                self.restarts += 1;
+                self.server = serve(self.setup, &self.folder, &self.paths, &self.reads)?;
+                Ok(self.server.run(flags, &self.setup.limits)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Finds out, by one run as it stands, whether mappings can be private.
+    pub fn calibrate(&mut self, list: &List<'_>) -> Result<Ended, WorkerError> {
+        self.private = false;
+        let shared = self.run(&Patch::new(), list, false)?;
+        if shared.notes & NEEDS_SHARED == 0 {
+            self.private = true;
+            let private = self.run(&Patch::new(), list, false)?;
+            let same = private.end == shared.end && private.stdout == shared.stdout;
+            self.private = same && private.notes & NEEDS_SHARED == 0;
+        }
+        Ok(shared)
+    }
+}
+
+fn serve(
+    setup: &Setup,
+    folder: &Path,
+    paths: &Paths,
+    reads: &Reads,
+) -> Result<Server, WorkerError> {
+    let files = |source| WorkerError::Files {
+        folder: folder.to_owned(),
+        source,
+    };
+    let placement = folder.join("placement");
+    std::fs::write(&placement, placement_lines(setup, &paths.pool)).map_err(files)?;
+    let pool = paths.pool.to_string_lossy();
+    let patterns: Vec<String> = setup
+        .patterns
+        .iter()
+        .map(|pattern| pattern.replace("{pool}", &pool))
+        .collect();
+    let mut environment = vec![
+        (env::PM, patterns.join(":").into()),
+        (env::PLACEMENT, placement.into_os_string()),
+        (env::READS, reads.path.clone().into_os_string()),
+    ];
+    if let Some(preload) = &setup.preload {
+        environment.push(("LD_PRELOAD", preload.clone()));
+    }
+    let place = Place {
+        socket: folder.join("socket"),
+        environment,
+    };
+    let _ = std::fs::remove_file(&place.socket);
+    Ok(Server::start(&setup.command.fill(paths), &place)?)
+}
+
+/// Programs that keep raw pointers need their pool where it was.
+fn placement_lines(setup: &Setup, pool: &Path) -> String {
+    let mut lines = String::new();
+    for mapping in &setup.mappings {
+        let moved = crate::pool::moved(&setup.recorded_pool, &mapping.path, pool);
+        if let Some(path) = moved {
+            let (address, length, offset) = (mapping.address, mapping.length, mapping.offset);
+            lines += &format!("{address:#x} {length} {offset} {}\n", path.display());
+        }
+    }
+    lines
+}
