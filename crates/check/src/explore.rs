@@ -398,7 +398,12 @@ impl<'s, 'a> Producer<'s, 'a> {
             phase: moment.phase,
             cut,
         };
-        let is_new = self.shared.table.lock().expect("no panic").meet(key, sighting);
+        let is_new = self
+            .shared
+            .table
+            .lock()
+            .expect("no panic")
+            .meet(key, sighting);
         if !is_new {
             self.statistics.duplicates += 1;
             return;

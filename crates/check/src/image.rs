@@ -56,7 +56,9 @@ pub struct Image {
 fn mix(word: WordId, value: u64) -> u128 {
     let spread = |seed: u64| {
         let mut x = (word.0 ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ value.rotate_left(29);
-        x = (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93).wrapping_add(value);
+        x = (x ^ x >> 32)
+            .wrapping_mul(0xd6e8_feb8_6659_fd93)
+            .wrapping_add(value);
         x = (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93 ^ seed);
         x ^ x >> 29
     };

@@ -146,15 +146,13 @@ impl Journal {
         let mut line = serde_json::to_string(result).expect("it has a form");
         line.push('\n');
         let mut file = self.file.lock().expect("no panic while it is held");
-        file.write_all(line.as_bytes()).map_err(io_error(&self.path))
+        file.write_all(line.as_bytes())
+            .map_err(io_error(&self.path))
     }
 }
 
 /// All results, and where the last whole line ends.
-fn read(
-    path: &Path,
-    identity: &Identity,
-) -> std::result::Result<(Vec<Result>, u64), JournalError> {
+fn read(path: &Path, identity: &Identity) -> std::result::Result<(Vec<Result>, u64), JournalError> {
     let file = File::open(path).map_err(io_error(path))?;
     let mut reader = BufReader::new(file);
     let mut results = Vec::new();
@@ -162,7 +160,9 @@ fn read(
     let mut line = Vec::new();
     loop {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(io_error(path))?;
+        let length = reader
+            .read_until(b'\n', &mut line)
+            .map_err(io_error(path))?;
         if length == 0 || line.last() != Some(&b'\n') {
             break;
         }
@@ -247,7 +247,10 @@ mod tests {
         let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         for cut in first..=whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
-            let lines = whole[first..cut].iter().filter(|byte| **byte == b'\n').count();
+            let lines = whole[first..cut]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count();
             let (journal, found) = Journal::resume(&path, &identity()).unwrap();
             let expected: Vec<Result> = (0..lines as u128).map(result).collect();
             assert_eq!(found, expected, "{cut}");
@@ -265,7 +268,12 @@ mod tests {
         Journal::create(&path, &identity()).unwrap();
         let other = Identity::new("other".into(), "r".into());
         let error = Journal::resume(&path, &other).unwrap_err();
-        assert!(error.to_string().contains("the settings of the test differ"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("the settings of the test differ"),
+            "{error}"
+        );
         std::fs::write(&path, "").unwrap();
         let error = Journal::resume(&path, &identity()).unwrap_err();
         assert!(error.to_string().contains("it is empty"), "{error}");

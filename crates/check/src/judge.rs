@@ -142,7 +142,10 @@ mod tests {
         };
         let fails = |text: &str| {
             let observed = observe(text);
-            (observed.fails(Phase::In(3)), observed.fails(Phase::After(3)))
+            (
+                observed.fails(Phase::In(3)),
+                observed.fails(Phase::After(3)),
+            )
         };
         assert_eq!(fails("a\n"), (false, true));
         assert_eq!(fails("b\n"), (false, false));
@@ -162,8 +165,14 @@ mod tests {
     fn differences_are_found_by_line() {
         let line = |text: &'static str| Some(text.as_bytes());
         assert_eq!(first_difference(b"a\nb\n", b"a\nb\n"), None);
-        assert_eq!(first_difference(b"a\nb\n", b"a\nc\n"), Some((1, line("b"), line("c"))));
-        assert_eq!(first_difference(b"a\nb\n", b"a\n"), Some((1, line("b"), None)));
+        assert_eq!(
+            first_difference(b"a\nb\n", b"a\nc\n"),
+            Some((1, line("b"), line("c")))
+        );
+        assert_eq!(
+            first_difference(b"a\nb\n", b"a\n"),
+            Some((1, line("b"), None))
+        );
         assert_eq!(first_difference(b"", b"x"), Some((0, None, line("x"))));
     }
 }

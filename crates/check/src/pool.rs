@@ -36,7 +36,11 @@ pub struct Pool {
 pub fn moved(recorded_pool: &Path, path: &Path, pool: &Path) -> Option<PathBuf> {
     if let Ok(below) = path.strip_prefix(recorded_pool) {
         let is_pool = below.as_os_str().is_empty();
-        return Some(if is_pool { pool.to_owned() } else { pool.join(below) });
+        return Some(if is_pool {
+            pool.to_owned()
+        } else {
+            pool.join(below)
+        });
     }
     let recorded = recorded_pool.as_os_str().as_encoded_bytes();
     let rest = path.as_os_str().as_encoded_bytes().strip_prefix(recorded)?;
@@ -100,7 +104,9 @@ impl Pool {
             file.file.set_len(file.size_bytes)?;
         }
         for (address, page) in self.image.pages() {
-            let Some(file) = self.file(address) else { continue };
+            let Some(file) = self.file(address) else {
+                continue;
+            };
             let room = file.size_bytes.saturating_sub(address.offset());
             let length = room.min(page.len() as u64) as usize;
             file.file.write_all_at(&page[..length], address.offset())?;
@@ -185,7 +191,10 @@ impl Pool {
             let status = file.file.metadata()?;
             let same = status.len() == file.size_bytes
                 && status.mtime() == 1
-                && file.path.metadata().is_ok_and(|named| named.ino() == file.inode);
+                && file
+                    .path
+                    .metadata()
+                    .is_ok_and(|named| named.ino() == file.inode);
             if !same {
                 return Ok(true);
             }

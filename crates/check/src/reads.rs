@@ -30,7 +30,10 @@ impl Reads {
         let count = files.len().min(READS_FILES);
         put(offset_of!(ReadsHeader, magic), &READS_MAGIC);
         put(offset_of!(ReadsHeader, version), &VERSION.to_ne_bytes());
-        put(offset_of!(ReadsHeader, file_count), &(count as u32).to_ne_bytes());
+        put(
+            offset_of!(ReadsHeader, file_count),
+            &(count as u32).to_ne_bytes(),
+        );
         let mut end = READS_HEADER_BYTES as u64;
         let mut marks = Vec::new();
         for (number, file) in files.iter().take(count).enumerate() {
@@ -77,7 +80,10 @@ impl Reads {
         let mut block_at = u64::MAX;
         for word in words {
             let address = word.address();
-            let known = self.marks.iter().find(|(file, _, _)| *file == address.file());
+            let known = self
+                .marks
+                .iter()
+                .find(|(file, _, _)| *file == address.file());
             let Some((_, start, length)) = known else {
                 read.push(word);
                 continue;

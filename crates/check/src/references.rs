@@ -33,9 +33,7 @@ pub enum ReferenceError {
         first: String,
         second: String,
     },
-    #[error(
-        "without any crash, {what} {end}{after}; it said:\n{stderr}"
-    )]
+    #[error("without any crash, {what} {end}{after}; it said:\n{stderr}")]
     Fails {
         what: &'static str,
         after: String,
@@ -170,7 +168,11 @@ fn one(
     };
     if fails {
         return Err(ReferenceError::Fails {
-            what: if is_checker { "the checker" } else { "the program" },
+            what: if is_checker {
+                "the checker"
+            } else {
+                "the program"
+            },
             after: after(),
             end: first.end.to_string(),
             stderr: text(&first.stderr).trim_end().to_owned(),

@@ -45,7 +45,9 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum End {
     Exited(i32),
-    Killed { signal: i32 },
+    Killed {
+        signal: i32,
+    },
     /// It ran for longer than it may.
     TimedOut,
     /// It printed more than it may.
@@ -365,11 +367,7 @@ fn listen(path: &Path) -> Result<OwnedFd, ServerError> {
 }
 
 /// Waits for the target to connect, or to end without.
-fn accept(
-    listener: &OwnedFd,
-    child: &mut Child,
-    program: &str,
-) -> Result<OwnedFd, ServerError> {
+fn accept(listener: &OwnedFd, child: &mut Child, program: &str) -> Result<OwnedFd, ServerError> {
     const SLICE: Duration = Duration::from_millis(20);
     let not_served = |what| ServerError::NotServed {
         program: program.to_owned(),
@@ -389,7 +387,9 @@ fn accept(
             return Err(not_served("another process answered in its place"));
         }
         if child.try_wait()?.is_some() {
-            return Err(not_served("it ran to its end instead of waiting for checks"));
+            return Err(not_served(
+                "it ran to its end instead of waiting for checks",
+            ));
         }
         if Instant::now() > deadline {
             return Err(not_served("it does not answer"));
@@ -465,5 +465,8 @@ pub fn signal_name(signal: i32) -> String {
         (31, "SIGSYS"),
     ];
     let name = known.iter().find(|(number, _)| *number == signal);
-    name.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+    name.map_or_else(
+        || format!("signal {signal}"),
+        |(_, name)| (*name).to_owned(),
+    )
 }

@@ -93,9 +93,9 @@ impl Table {
     /// these values in them.
     pub fn learn(&mut self, list: ListId, read: Vec<WordId>, found: Vec<u64>, observed: Observed) {
         let runs = &mut self.known_runs.entry(list).or_default().by_reads;
-        match runs.iter_mut().find(|(known, _)| *known == read) {
-            Some((_, results)) => {
-                results.insert(found, observed);
+        match runs.iter().position(|(known, _)| *known == read) {
+            Some(at) => {
+                runs[at].1.insert(found, observed);
             }
             None if runs.len() < READ_SETS => {
                 runs.push((read, FxHashMap::from_iter([(found, observed)])));

@@ -198,7 +198,9 @@ mod tests {
     }
 
     fn words(text: &str) -> Vec<String> {
-        let command = Template::parse(text, Path::new("/d")).unwrap().fill(&paths());
+        let command = Template::parse(text, Path::new("/d"))
+            .unwrap()
+            .fill(&paths());
         let mut words = vec![command.program];
         words.extend(command.arguments);
         let text = |word: OsString| word.into_string().unwrap();
@@ -208,7 +210,10 @@ mod tests {
     #[test]
     fn placeholders_become_paths_wherever_they_stand() {
         assert_eq!(words("./s {pool} {ops}"), ["./s", "/s/pool", "/s/a b"]);
-        assert_eq!(words("s --at={pool}.x '{} {A}'"), ["s", "--at=/s/pool.x", "{} {A}"]);
+        assert_eq!(
+            words("s --at={pool}.x '{} {A}'"),
+            ["s", "--at=/s/pool.x", "{} {A}"]
+        );
         assert_eq!(words("é{printed}é"), ["é/s/outé"]);
     }
 
@@ -226,7 +231,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_an_error() {
-        let error = |text| Template::parse(text, Path::new("/")).unwrap_err().to_string();
+        let error = |text| {
+            Template::parse(text, Path::new("/"))
+                .unwrap_err()
+                .to_string()
+        };
         assert!(error("./s {pol}").contains("`{pol}`"));
         assert!(error("'a").contains("not closed"));
         assert!(error("A=1").contains("names no program"));

@@ -1,6 +1,6 @@
 //! The recorded workload as a line of moments at which power may fail.
 //!
-//! A crash is tried right before each fence, where the most is undecided, and at the end of each
+//! A crash is tried right before each fence that decides something, where the most is open, and at the end of each
 //! operation, where what was acknowledged must be there. Between two such points nothing is
 //! possible that is not possible at the second: what may be kept only grows until a fence decides.
 //! Where nothing changed since the last point there is none.
@@ -157,7 +157,10 @@ impl<'r> Walk<'r> {
     pub fn moments(&self, mut show: impl FnMut(&Moment<'_>) -> ControlFlow<()>) {
         let mut progress = self.start();
         for event in self.recording.events() {
-            if self.step(&mut progress, &event, &mut show, |_, _, _| ()).is_break() {
+            if self
+                .step(&mut progress, &event, &mut show, |_, _, _| ())
+                .is_break()
+            {
                 return;
             }
         }
@@ -207,11 +210,7 @@ impl<'r> Walk<'r> {
         show: &mut impl FnMut(&Moment<'_>) -> ControlFlow<()>,
         mut note: impl FnMut(Boundary, u32, &Walker),
     ) -> ControlFlow<()> {
-        let decides = matches!(
-            event.kind,
-            EventKind::Fence { .. } | EventKind::Msync { .. }
-        );
-        if decides && self.model != Model::Eadr {
+        if progress.walker.completes(event) {
             progress.point(show)?;
         }
         let fed = progress.walker.feed(event);

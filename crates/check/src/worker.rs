@@ -72,7 +72,11 @@ pub struct List<'a> {
 
 impl<'s> Worker<'s> {
     /// Makes a folder of its own in `scratch` and starts the target there.
-    pub fn start(setup: &'s Setup, scratch: &Path, number: usize) -> Result<Worker<'s>, WorkerError> {
+    pub fn start(
+        setup: &'s Setup,
+        scratch: &Path,
+        number: usize,
+    ) -> Result<Worker<'s>, WorkerError> {
         let folder = scratch.join(format!("w{number}"));
         let files = |source| WorkerError::Files {
             folder: folder.clone(),
@@ -127,7 +131,10 @@ impl<'s> Worker<'s> {
     }
 
     /// These nodes have persisted.
-    pub fn advance<'a>(&mut self, nodes: impl Iterator<Item = &'a Node>) -> Result<(), WorkerError> {
+    pub fn advance<'a>(
+        &mut self,
+        nodes: impl Iterator<Item = &'a Node>,
+    ) -> Result<(), WorkerError> {
         self.pool.advance(nodes).map_err(self.files())
     }
 

@@ -1,0 +1,526 @@
+//! What a failing state comes from: the fewest stores that have to be lost, then the earliest
+//! moment, and from these the two stores that matter.
+//!
+//! Of a failing cut, everything is kept that can be kept while it still fails. Then what was kept
+//! is taken away from the end, as if power had failed earlier, as long as it still fails. The last
+//! store that is still there is the one that *went ahead*. What was issued before it and is lost
+//! was *needed*:
+//!
+//! - **ordering**: with the needed stores in place the state is consistent. They should have been
+//!   durable before the other one was issued.
+//! - **atomicity**: nothing issued before it is lost, and still the state fails. The store that
+//!   makes it consistent again comes later, so no order helps: both belong together.
+//! - **durability**: the operation had returned. As long as it had not, the state would be fine.
+//!
+//! Every step is a check of a state that can exist; nothing is concluded from structure alone.
+//! Chains are shortened from their ends only, so what is found is small, not provably smallest.
+
+use crate::image::Patch;
+use crate::judge::{Observed, References};
+use crate::plan::Plan;
+use crate::table::{Failing, Key, Table};
+use crate::timeline::{Moment, Phase, Timeline, Walk};
+use crate::worker::{Worker, WorkerError};
+use crashpoint_persist::graph::{Cut, Frontier, NodeId};
+use crashpoint_trace::SiteId;
+use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Ordering,
+    Atomicity,
+    Durability,
+}
+
+/// A crash state in full: what is durable at a point, and what more was kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub point: usize,
+    pub phase: Phase,
+    /// How many nodes are durable, in the order of [`Timeline::durable`].
+    pub durable: usize,
+    /// Pending nodes that were kept, and those issued before the crash that were lost; ascending.
+    pub kept: Vec<u32>,
+    pub lost: Vec<u32>,
+}
+
+/// Why a state fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub kind: Kind,
+    /// Stores that were needed: lost, or in the case of atomicity the one that would have made it
+    /// whole, if there is one.
+    pub needed: Vec<NodeId>,
+    /// The store that went ahead; none for durability.
+    pub ahead: Option<NodeId>,
+    /// The smallest failing state.
+    pub state: State,
+    pub observed: Observed,
+    /// States that this cause explains.
+    pub states: u64,
+    /// Of these, whether each becomes impossible if the needed stores are flushed and fenced at
+    /// once.
+    pub mended_by_persisting: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Causes {
+    pub causes: Vec<Cause>,
+    /// Failing states that were not looked at: the budget was spent.
+    pub unexplained: u64,
+    /// Checks that it took.
+    pub checks: u64,
+}
+
+/// Failing states looked at, at each point and in all.
+const STATES_PER_POINT: usize = 16;
+const STATES: usize = 2000;
+/// Steps of a search that goes one by one; longer ones go by halves.
+const STEPS: usize = 48;
+
+/// Explains all failing states. The worker's pool must hold what was there before.
+pub fn minimise(
+    plan: &Plan<'_>,
+    timeline: &Timeline,
+    references: &[References],
+    failing: &[Failing],
+    table: Table,
+    worker: &mut Worker<'_>,
+) -> Result<Causes, WorkerError> {
+    let mut minimiser = Minimiser {
+        plan,
+        timeline,
+        references,
+        table,
+        worker,
+        durable: 0,
+        causes: Causes::default(),
+        looked: 0,
+    };
+    let mut rest = failing;
+    let mut result = Ok(());
+    let walk = Walk::new(plan.recording, &plan.operations, plan.model);
+    walk.moments(|moment| {
+        let here = rest
+            .iter()
+            .take_while(|state| state.sighting.point == moment.index);
+        let (here, later) = rest.split_at(here.count());
+        rest = later;
+        if !here.is_empty() {
+            result = minimiser.point(moment, here);
+        }
+        match rest.is_empty() || result.is_err() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    result?;
+    Ok(minimiser.causes)
+}
+
+struct Minimiser<'m, 'w, 'p> {
+    plan: &'m Plan<'p>,
+    timeline: &'m Timeline,
+    references: &'m [References],
+    table: Table,
+    worker: &'m mut Worker<'w>,
+    durable: usize,
+    causes: Causes,
+    looked: usize,
+}
+
+/// One point while its states are looked at.
+struct Point<'f> {
+    index: usize,
+    phase: Phase,
+    durable: usize,
+    issued: usize,
+    frontier: &'f Frontier,
+}
+
+impl Minimiser<'_, '_, '_> {
+    fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
+        let new = &self.timeline.durable[self.durable..moment.durable];
+        let nodes = &self.timeline.nodes;
+        self.worker
+            .advance(new.iter().map(|id| &nodes[id.index()]))?;
+        self.durable = moment.durable;
+        let frontier = moment.frontier();
+        let point = Point {
+            index: moment.index,
+            phase: moment.phase,
+            durable: moment.durable,
+            issued: moment.issued,
+            frontier: &frontier,
+        };
+        let mut states: Vec<&Failing> = failing.iter().collect();
+        states.sort_by_key(|state| frontier.lost(&state.sighting.cut).len());
+        let mut looked = 0;
+        for state in states {
+            let cut = &state.sighting.cut;
+            if self.is_explained(&point, cut) {
+                continue;
+            }
+            if looked == STATES_PER_POINT || self.looked == STATES {
+                self.causes.unexplained += 1;
+                continue;
+            }
+            looked += 1;
+            self.looked += 1;
+            let cause = self.explain(&point, cut.clone())?;
+            self.add(cause);
+        }
+        Ok(())
+    }
+
+    fn sites(&self, nodes: &[NodeId]) -> FxHashSet<SiteId> {
+        nodes
+            .iter()
+            .map(|id| self.timeline.nodes[id.index()].site)
+            .collect()
+    }
+
+    fn site(&self, node: NodeId) -> SiteId {
+        self.timeline.nodes[node.index()].site
+    }
+
+    /// Whether a known cause is at work in this state too; it is counted there.
+    fn is_explained(&mut self, point: &Point<'_>, cut: &Cut) -> bool {
+        let lost = self.sites(&point.frontier.lost(cut));
+        let mut kept = self.sites(&point.frontier.kept(cut));
+        let begin = self.begin_of(point.phase);
+        let durable = self.timeline.durable[..point.durable].iter().rev();
+        let of_operation = durable.take_while(|id| id.index() >= begin).copied();
+        let of_operation: Vec<NodeId> = of_operation.collect();
+        kept.extend(self.sites(&of_operation));
+        let nodes = &self.timeline.nodes;
+        let site = |id: &NodeId| nodes[id.index()].site;
+        let cause = self.causes.causes.iter_mut().find(|cause| {
+            let acknowledged = matches!(point.phase, Phase::After(_));
+            let any_lost = cause.needed.iter().any(|id| lost.contains(&site(id)));
+            let ahead = cause
+                .ahead
+                .as_ref()
+                .is_none_or(|id| kept.contains(&site(id)));
+            match cause.kind {
+                Kind::Ordering => any_lost && ahead,
+                Kind::Durability => any_lost && acknowledged,
+                Kind::Atomicity => {
+                    let whole = cause.needed.iter().any(|id| kept.contains(&site(id)));
+                    ahead && !whole
+                }
+            }
+        });
+        let Some(cause) = cause else { return false };
+        cause.states += 1;
+        true
+    }
+
+    fn begin_of(&self, phase: Phase) -> usize {
+        match phase {
+            Phase::Opening => 0,
+            Phase::In(operation) | Phase::After(operation) => {
+                self.timeline.operations[operation as usize].begin
+            }
+        }
+    }
+
+    /// Causes with the same stores are one, told by its smallest state.
+    fn add(&mut self, cause: Cause) {
+        let key = |this: &Self, cause: &Cause| {
+            let mut needed: Vec<SiteId> = cause.needed.iter().map(|id| this.site(*id)).collect();
+            needed.sort_unstable();
+            needed.dedup();
+            (cause.kind, cause.ahead.map(|id| this.site(id)), needed)
+        };
+        let new = key(self, &cause);
+        let known = self
+            .causes
+            .causes
+            .iter()
+            .position(|known| key(self, known) == new);
+        match known {
+            Some(known) => {
+                let known = &mut self.causes.causes[known];
+                known.states += 1;
+                known.mended_by_persisting &= cause.mended_by_persisting;
+            }
+            None => self.causes.causes.push(cause),
+        }
+    }
+
+    /// Checks a state: what is durable at the point and these nodes.
+    fn observe(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<Observed, WorkerError> {
+        let stored = nodes.iter().map(|id| &self.timeline.nodes[id.index()]);
+        let patch: Patch = self.worker.image().patch(stored);
+        let key = Key {
+            list: phase.list(),
+            image: self.worker.image().hash_with(&patch),
+        };
+        if let Some(observed) = self.table.observed(key) {
+            return Ok(observed);
+        }
+        let list = self.plan.list(key.list, matches!(phase, Phase::After(_)));
+        let ended = self.worker.run(&patch, &list, false)?;
+        self.causes.checks += 1;
+        let references = self.references.get(key.list.0 as usize);
+        let observed = Observed::new(self.plan.oracle, &ended, references);
+        self.table.resolve(key, observed);
+        Ok(observed)
+    }
+
+    fn fails(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<bool, WorkerError> {
+        Ok(self.observe(phase, nodes)?.fails(phase))
+    }
+
+    fn explain(&mut self, point: &Point<'_>, cut: Cut) -> Result<Cause, WorkerError> {
+        let cut = self.fewest_lost(point, cut)?;
+        let kept = point.frontier.kept(&cut);
+        let flight = match point.phase {
+            Phase::After(operation) => Phase::In(operation),
+            other => other,
+        };
+        let acknowledged = flight != point.phase;
+        if acknowledged && !self.fails(flight, &kept)? {
+            let lost = point.frontier.lost(&cut);
+            return self.cause(point, Kind::Durability, lost.clone(), None, kept, lost);
+        }
+        self.explain_in_flight(point, flight, &cut)
+    }
+
+    /// Keeps whatever can be kept.
+    fn fewest_lost(&mut self, point: &Point<'_>, mut cut: Cut) -> Result<Cut, WorkerError> {
+        let frontier = point.frontier;
+        for chain in 0..frontier.chains.len() {
+            let length = frontier.chains[chain].nodes.len();
+            let kept = cut.0[chain] as usize;
+            for more in steps(kept, length) {
+                let mut wanted = cut.clone();
+                wanted.0[chain] = more as u32;
+                let wanted = frontier.ceiling(wanted);
+                if self.fails(point.phase, &frontier.kept(&wanted))? {
+                    cut = wanted;
+                    break;
+                }
+            }
+        }
+        Ok(cut)
+    }
+
+    fn explain_in_flight(
+        &mut self,
+        point: &Point<'_>,
+        phase: Phase,
+        cut: &Cut,
+    ) -> Result<Cause, WorkerError> {
+        let kept = point.frontier.kept(cut);
+        let earliest = self.earliest(phase, &kept)?;
+        let kept = &kept[..earliest];
+        // What went ahead may be durable already.
+        let ahead = match kept.last() {
+            Some(last) => Some(*last),
+            None => self.last_durable(point),
+        };
+        let lost: Vec<NodeId> = point
+            .frontier
+            .lost(cut)
+            .into_iter()
+            .chain(point.frontier.kept(cut).into_iter().skip(earliest))
+            .filter(|id| ahead.is_none_or(|ahead| *id < ahead))
+            .collect();
+        if !lost.is_empty() {
+            let mut whole: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
+            whole.sort_unstable();
+            if !self.fails(phase, &whole)? {
+                let needed = self.least_needed(point, phase, kept, lost)?;
+                let kept = without(&whole, &needed);
+                let lost = needed.clone();
+                return self.cause(point, Kind::Ordering, needed, ahead, kept, lost);
+            }
+        }
+        let mut prefix: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
+        prefix.sort_unstable();
+        let whole = self.counterpart(point, phase, &prefix, ahead)?;
+        let needed = whole.into_iter().collect();
+        self.cause(point, Kind::Atomicity, needed, ahead, prefix, Vec::new())
+    }
+
+    /// How many of the kept nodes it takes, from the first on.
+    fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, WorkerError> {
+        if kept.len() <= STEPS {
+            for count in 0..kept.len() {
+                if self.fails(phase, &kept[..count])? {
+                    return Ok(count);
+                }
+            }
+            return Ok(kept.len());
+        }
+        let (mut passes, mut fails) = (0, kept.len());
+        if self.fails(phase, &[])? {
+            return Ok(0);
+        }
+        while passes + 1 < fails {
+            let middle = passes + (fails - passes) / 2;
+            match self.fails(phase, &kept[..middle])? {
+                true => fails = middle,
+                false => passes = middle,
+            }
+        }
+        Ok(fails)
+    }
+
+    /// The store that became durable last, in the order of issue.
+    fn last_durable(&self, point: &Point<'_>) -> Option<NodeId> {
+        let recent = self.timeline.durable[..point.durable]
+            .iter()
+            .rev()
+            .take(4096);
+        recent.copied().max()
+    }
+
+    /// Of lost nodes whose presence makes the state whole, those without which it is not: each
+    /// chain's are given back from its first on, while the state still fails.
+    fn least_needed(
+        &mut self,
+        point: &Point<'_>,
+        phase: Phase,
+        kept: &[NodeId],
+        mut lost: Vec<NodeId>,
+    ) -> Result<Vec<NodeId>, WorkerError> {
+        for chain in &point.frontier.chains {
+            let of_chain: Vec<NodeId> = chain
+                .nodes
+                .iter()
+                .filter(|id| lost.contains(id))
+                .copied()
+                .collect();
+            for count in steps(0, of_chain.len()) {
+                let fewer = without(&lost, &of_chain[..count]);
+                if fewer.is_empty() {
+                    continue;
+                }
+                let mut more: Vec<NodeId> = kept.to_vec();
+                more.extend(lost.iter().filter(|id| !fewer.contains(id)));
+                more.sort_unstable();
+                if self.fails(phase, &more)? {
+                    lost = fewer;
+                    break;
+                }
+            }
+        }
+        Ok(lost)
+    }
+
+    /// The store that makes a prefix of the program's stores consistent again.
+    fn counterpart(
+        &mut self,
+        point: &Point<'_>,
+        phase: Phase,
+        prefix: &[NodeId],
+        ahead: Option<NodeId>,
+    ) -> Result<Option<NodeId>, WorkerError> {
+        let end = match phase {
+            Phase::Opening => self.timeline.nodes.len(),
+            Phase::In(operation) | Phase::After(operation) => {
+                self.timeline.operations[operation as usize].end
+            }
+        };
+        let first = ahead.map_or(0, |ahead| ahead.index() + 1);
+        let pending: FxHashSet<NodeId> = point
+            .frontier
+            .chains
+            .iter()
+            .flat_map(|chain| &chain.nodes)
+            .copied()
+            .collect();
+        let is_open = |id: &NodeId| pending.contains(id) || id.index() >= point.issued;
+        let later: Vec<NodeId> = (first..end.max(first))
+            .map(|index| NodeId(index as u32))
+            .filter(is_open)
+            .collect();
+        let with = |count: usize| {
+            let mut nodes = prefix.to_vec();
+            nodes.extend(later[..count].iter().filter(|id| !prefix.contains(id)));
+            nodes
+        };
+        if later.len() <= STEPS {
+            for count in 1..=later.len() {
+                if !self.fails(phase, &with(count))? {
+                    return Ok(Some(later[count - 1]));
+                }
+            }
+            return Ok(None);
+        }
+        if self.fails(phase, &with(later.len()))? {
+            return Ok(None);
+        }
+        let (mut fails, mut passes) = (0, later.len());
+        while fails + 1 < passes {
+            let middle = fails + (passes - fails) / 2;
+            match self.fails(phase, &with(middle))? {
+                true => fails = middle,
+                false => passes = middle,
+            }
+        }
+        Ok(Some(later[passes - 1]))
+    }
+
+    fn cause(
+        &mut self,
+        point: &Point<'_>,
+        kind: Kind,
+        needed: Vec<NodeId>,
+        ahead: Option<NodeId>,
+        kept: Vec<NodeId>,
+        lost: Vec<NodeId>,
+    ) -> Result<Cause, WorkerError> {
+        let phase = match (kind, point.phase) {
+            (Kind::Durability, phase) => phase,
+            (_, Phase::After(operation)) => Phase::In(operation),
+            (_, phase) => phase,
+        };
+        let observed = self.observe(phase, &kept)?;
+        // Flushed and fenced at once, a store is durable before the next one is issued.
+        let mended_by_persisting = match kind {
+            Kind::Durability => true,
+            Kind::Ordering => ahead.is_some_and(|ahead| needed.iter().all(|id| *id < ahead)),
+            Kind::Atomicity => false,
+        };
+        let numbers = |nodes: &[NodeId]| nodes.iter().map(|id| id.0).collect();
+        Ok(Cause {
+            kind,
+            needed,
+            ahead,
+            state: State {
+                point: point.index,
+                phase,
+                durable: point.durable,
+                kept: numbers(&kept),
+                lost: numbers(&lost),
+            },
+            observed,
+            states: 1,
+            mended_by_persisting,
+        })
+    }
+}
+
+fn without(nodes: &[NodeId], gone: &[NodeId]) -> Vec<NodeId> {
+    nodes
+        .iter()
+        .filter(|id| !gone.contains(id))
+        .copied()
+        .collect()
+}
+
+/// From the most down to one more than the least; a few spread over the range where it is long.
+fn steps(least: usize, most: usize) -> impl Iterator<Item = usize> {
+    let stride = (most - least).div_ceil(STEPS).max(1);
+    (least + 1..most + 1).rev().step_by(stride)
+}
