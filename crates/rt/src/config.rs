@@ -19,8 +19,12 @@ pmemobj_open*:pmemobj_create*:pmemobj_close:pmem_map_file:pmem_unmap";
 pub const OUT_BYTES: usize = 2048;
 
 pub struct Config {
-    /// Absolute path of the folder of the recording.
+    /// Absolute path of the folder of the recording; empty: nothing is recorded.
     pub out: &'static [u8],
+    /// Path of the checker's socket, if nothing is recorded; empty: there is none.
+    pub serve: &'static [u8],
+    /// Path of the file of marks; empty: none.
+    pub reads: &'static [u8],
     /// `None`: no level has this name.
     pub level: Option<Level>,
     pub level_name: &'static [u8],
@@ -40,7 +44,7 @@ pub struct Config {
 
 static CONFIG: AtomicPtr<Config> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The configuration; `None` if nothing is to be recorded or nobody has looked yet.
+/// The configuration; `None` if nobody wants anything of us or nobody has looked yet.
 #[inline]
 pub fn get() -> Option<&'static Config> {
     // SAFETY: published once, complete, and never taken back.
@@ -81,7 +85,11 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 fn read() -> Option<Config> {
-    let out = variable(env::OUT).filter(|out| !out.is_empty())?;
+    let out = variable(env::OUT).unwrap_or(b"");
+    let serve = match out {
+        b"" => variable(env::SERVE).filter(|path| !path.is_empty())?,
+        _ => b"",
+    };
     let mut here = crate::memory::Block::new(crate::sys::PAGE_BYTES).ok()?;
     let length = crate::sys::current_directory(&mut here).unwrap_or(0);
     let mut directory = Text::new().ok()?;
@@ -89,7 +97,12 @@ fn read() -> Option<Config> {
     let directory = directory.leak();
     let level_name = variable(env::LEVEL).unwrap_or(b"pm");
     Some(Config {
-        out: absolute(directory, out)?,
+        out: match out {
+            b"" => out,
+            _ => absolute(directory, out)?,
+        },
+        serve,
+        reads: variable(env::READS).unwrap_or(b""),
         level: core::str::from_utf8(level_name)
             .ok()
             .and_then(Level::from_name),

@@ -8,6 +8,7 @@
 use crate::contexts;
 use crate::process;
 use crate::regions::REGIONS;
+use crate::serve::marks;
 use crate::shadow;
 use crate::state::State;
 use crate::stream::{self, CHUNK_BYTES, SMALL_BYTES};
@@ -43,6 +44,9 @@ impl State {
             shadow => shadow.wrapping_sub(region.base),
         };
         self.own.region_generation = generation;
+        if self.is_dead() {
+            (self.own.marks, self.own.marks_span) = marks::of(&region);
+        }
         true
     }
 
@@ -264,12 +268,19 @@ unsafe fn filled_with(address: u64, length: u64) -> Option<u8> {
 
 /// The state of the running thread if something is recorded.
 pub fn recording_state<'a>() -> Option<&'a mut State> {
-    if !process::is_recording() {
-        return None;
-    }
+    process::is_recording().then(state)
+}
+
+/// The state of the running thread if persistent memory is tracked. It is dead in a process that
+/// does not record.
+pub fn tracking_state<'a>() -> Option<&'a mut State> {
+    process::is_tracking().then(state)
+}
+
+fn state<'a>() -> &'a mut State {
     // SAFETY: the state of the running thread, which has it in hand nowhere else: this is called
     // from functions of libc that we stand in for, never from inside a hook.
-    Some(unsafe { &mut *crate::state::current() })
+    unsafe { &mut *crate::state::current() }
 }
 
 #[cfg(test)]

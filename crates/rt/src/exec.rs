@@ -6,9 +6,11 @@
 use crate::exit;
 use crate::mapping::fail;
 use crate::memory;
+use crate::serve;
 use crate::sys::{self, Errno};
 use crate::weak;
 use core::arch::naked_asm;
+use crashpoint_abi::serve::notes;
 use libc::{c_char, c_int};
 
 type Strings = *const *const c_char;
@@ -20,7 +22,11 @@ unsafe extern "C" {
 /// Runs something that does not come back unless it fails.
 fn leave(exec: impl FnOnce() -> c_int) -> c_int {
     exit::end("exec", 0);
+    let was_noted = serve::note(notes::EXECUTED);
     let result = exec();
+    if !was_noted {
+        serve::take_back(notes::EXECUTED);
+    }
     exit::reopen();
     result
 }

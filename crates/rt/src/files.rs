@@ -10,8 +10,10 @@ use crate::glob;
 use crate::image;
 use crate::memory;
 use crate::proc;
+use crate::process;
 use crate::regions::REGIONS;
 use crate::run;
+use crate::serve::{self, marks};
 use crate::sys::{self, Errno, File, PAGE_BYTES};
 use crate::text::Text;
 use core::fmt::Write;
@@ -130,7 +132,8 @@ impl Files {
         self.find(status.st_dev, status.st_ino, sys::birth(descriptor))
     }
 
-    /// The file behind a descriptor; when it is seen for the first time its content is captured.
+    /// The file behind a descriptor; when it is seen for the first time its content is captured, if
+    /// this process records.
     /// Also says whether it was known.
     pub fn see(&mut self, config: &Config, descriptor: c_int) -> Result<(Index, bool), Errno> {
         if let Some(index) = self.known(descriptor) {
@@ -160,6 +163,12 @@ impl Files {
         // SAFETY: below the capacity.
         unsafe { self.entries.add(self.count).write(entry) };
         self.count += 1;
+        if process::is_serving() {
+            if serve::marks_loads() {
+                marks::know(status.st_dev, status.st_ino, index.number());
+            }
+            return Ok((index, false));
+        }
         if status.st_mode & libc::S_IFMT == libc::S_IFREG {
             self.capture(config, index, descriptor)?;
         }

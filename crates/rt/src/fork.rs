@@ -15,6 +15,7 @@ use crate::lock::{self, Guard};
 use crate::process::{self, Status, Stop};
 use crate::regions::REGIONS;
 use crate::run;
+use crate::serve;
 use crate::shadow;
 use crate::state::{self, State};
 use crate::stream;
@@ -22,6 +23,7 @@ use crate::tls;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 use crashpoint_abi::record::{Mapping, SyncKind};
+use crashpoint_abi::serve::notes;
 use libc::pid_t;
 
 unsafe extern "C" {
@@ -46,6 +48,11 @@ pub fn prepare() {
 }
 
 unsafe extern "C" fn before() {
+    if process::is_serving() {
+        // SAFETY: the lock is held.
+        unsafe { *HELD.0.get() = Some(lock::lock()) };
+        return;
+    }
     if !matches!(process::status(), Status::Recording | Status::Stopped) {
         return;
     }
@@ -74,6 +81,9 @@ unsafe extern "C" fn in_child() {
     let Some(mut guard) = (unsafe { (*HELD.0.get()).take() }) else {
         return;
     };
+    if process::is_serving() {
+        return;
+    }
     let mut name = [0; 64];
     let parent = run::name();
     let length = parent.len().min(name.len());
@@ -129,6 +139,9 @@ fn restart_all<'a>(current: *mut State) -> Option<&'a mut State> {
 /// As `fork`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fork() -> pid_t {
+    if REGIONS.count() != 0 && process::is_serving() {
+        serve::note(notes::FORKED);
+    }
     // SAFETY: passed on.
     let child = unsafe { __fork() };
     if child > 0

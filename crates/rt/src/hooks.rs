@@ -4,6 +4,7 @@
 //! Those that run often do what is common on a straight way without a stack frame of their own;
 //! for everything else they jump to a second function with the same parameters.
 
+use crate::serve::marks;
 use crate::shadow;
 use crate::state::{self, State};
 use crate::stream;
@@ -72,6 +73,9 @@ pub unsafe extern "C" fn __crashpoint_load(
 ) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
+    if state.is_dead() {
+        return marks::load(state, address, size);
+    }
     if !state.is_persistent(address) || !state.is_ready() {
         return;
     }

@@ -15,11 +15,13 @@ use crate::pagemap;
 use crate::placement::Request;
 use crate::process::{self, Process, Stop};
 use crate::regions::{REGIONS, Region};
+use crate::serve;
 use crate::shadow;
 use crate::state::State;
 use crate::sys::{self, Errno, PAGE_BYTES, Result};
 use core::ffi::c_void;
 use crashpoint_abi::record::Mapping;
+use crashpoint_abi::serve::notes;
 use libc::{c_int, off_t, size_t};
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -66,7 +68,7 @@ fn map(request: &Request) -> Result<usize> {
         // SAFETY: what the target asked for.
         return unsafe { request.map() };
     }
-    let Some(state) = events::recording_state() else {
+    let Some(state) = events::tracking_state() else {
         // SAFETY: what the target asked for.
         return unsafe { request.map() };
     };
@@ -102,8 +104,14 @@ fn map_persistent(
             return unsafe { request.map() };
         }
     };
+    if process::is_serving() {
+        serve::note(notes::MAPPED | if was_known { notes::MAPPED_AGAIN } else { 0 });
+    }
     let entry = *process.files.get(index);
-    let address = process.places.map(config, request, &entry)?;
+    let mut address = process.places.map(config, request, &entry)?;
+    if serve::is_private() {
+        address = request.make_private(address)?;
+    }
     let (base, end) = pages(address, request.length);
     if replaces {
         forget(state, base, end);
@@ -201,18 +209,18 @@ pub fn adopt(process: &mut Process, base: u64, end: u64, offset: u64, descriptor
 }
 
 fn unmap(address: usize, length: usize) -> Result<()> {
-    if !process::is_recording() || !touches_persistent(address, length) {
+    if !process::is_tracking() || !touches_persistent(address, length) {
         // SAFETY: what the target asked for.
         return unsafe { memory::unmap(address, length) };
     }
     let process = lock::lock();
     let (base, end) = pages(address, length);
-    if let Some(state) = events::recording_state() {
+    if let Some(state) = events::tracking_state() {
         shadow::compare_range(&process, state, base, end);
     }
     // SAFETY: what the target asked for.
     unsafe { memory::unmap(address, length) }?;
-    if let Some(state) = events::recording_state() {
+    if let Some(state) = events::tracking_state() {
         forget(state, base, end);
     }
     modules::update_gates(&process);
@@ -248,6 +256,10 @@ fn synchronise_file(descriptor: c_int, number: libc::c_long) -> Result<()> {
     let run = || unsafe { sys::syscall(number, arguments) }.map(drop);
     if REGIONS.count() == 0 {
         return run();
+    }
+    if serve::is_private() && lock::lock().files.known(descriptor).is_some() {
+        // Nothing was written, and what the checker has written need not last.
+        return Ok(());
     }
     let Some(state) = events::recording_state() else {
         return run();

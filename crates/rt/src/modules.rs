@@ -8,6 +8,7 @@ use crate::memory;
 use crate::process::{self, Process};
 use crate::regions::REGIONS;
 use crate::run;
+use crate::serve;
 use crate::text::Text;
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -115,17 +116,25 @@ fn details(level: Level, loads: bool) -> u32 {
 /// The gate is one of a loaded object.
 unsafe fn set_gate(gate: *mut Gate, level: Level) {
     let (base, span) = envelope();
-    let loads = config::get().is_some_and(|config| config.loads);
+    // A child of a fork server looks at loads alone.
+    let records = !process::is_serving();
+    let loads = match records {
+        true => config::get().is_some_and(|config| config.loads),
+        false => serve::marks_loads(),
+    };
     // SAFETY: the caller vouches for the gate. Other threads may be reading it: while base and
     // span do not fit together, everything is a candidate.
     unsafe {
         if (*gate).reserved == REFUSED {
             return;
         }
-        (&raw mut (*gate).pm_span).write_volatile(u64::MAX);
+        let (all_stores, stores) = if records { (u64::MAX, span) } else { (0, 0) };
+        let (all_loads, loaded) = if loads { (u64::MAX, span) } else { (0, 0) };
+        (&raw mut (*gate).pm_span).write_volatile(all_stores);
+        (&raw mut (*gate).load_span).write_volatile(all_loads);
         (&raw mut (*gate).pm_base).write_volatile(base);
-        (&raw mut (*gate).pm_span).write_volatile(span);
-        (&raw mut (*gate).load_span).write_volatile(if loads { span } else { 0 });
+        (&raw mut (*gate).pm_span).write_volatile(stores);
+        (&raw mut (*gate).load_span).write_volatile(loaded);
         (&raw mut (*gate).detail).write_volatile(details(level, loads));
         (&raw mut (*gate).level).write_volatile(level as u32);
     }
@@ -174,7 +183,7 @@ pub unsafe extern "C" fn __crashpoint_register(module: *mut Module) {
     }
     // SAFETY: the caller's.
     let module = unsafe { &mut *module };
-    let binary = match process::is_attentive() {
+    let binary = match process::is_attentive() && !process::is_serving() {
         true => binaries::of(core::ptr::from_ref(module) as u64),
         false => &binaries::UNKNOWN,
     };
@@ -182,8 +191,10 @@ pub unsafe extern "C" fn __crashpoint_register(module: *mut Module) {
     module.site_base = process.modules.next_site;
     process.modules.next_site = module.site_base.saturating_add(module.site_count);
     if process::join(&mut process) && process.modules.add(Entry { module, binary }) {
-        watch(module);
-        tell(module, binary);
+        if !process::is_serving() {
+            watch(module);
+            tell(module, binary);
+        }
         // SAFETY: the caller's.
         unsafe { set_gate(gate, process::level()) };
     }
@@ -194,6 +205,11 @@ pub unsafe extern "C" fn __crashpoint_register(module: *mut Module) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __crashpoint_unregister(module: *mut Module) {
     lock::lock().modules.remove(module);
+}
+
+/// Objects that have registered.
+pub fn linked() -> u32 {
+    lock::lock().modules.count as u32
 }
 
 /// Marks the callees whose calls are recorded.

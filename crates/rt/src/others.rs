@@ -43,7 +43,7 @@ pub fn let_pass() -> bool {
 }
 
 /// The numbers among the names of a folder's entries, as the kernel lists them.
-fn entries(mut list: &[u8]) -> impl Iterator<Item = u32> {
+pub fn entries(mut list: &[u8]) -> impl Iterator<Item = u32> {
     /// Bytes before the name: inode, offset, length of the entry, type.
     const HEAD: usize = 19;
     core::iter::from_fn(move || {

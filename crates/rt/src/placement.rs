@@ -69,6 +69,34 @@ impl Request {
         Err(Errno(libc::EEXIST))
     }
 
+    /// Replaces what this request has mapped by a mapping of the same that keeps its changes to
+    /// itself. The request was made as it stands first: it fails where it would have failed, and a
+    /// program that tries `MAP_SYNC` learns the truth.
+    pub fn make_private(&self, address: usize) -> Result<usize> {
+        // What is filled in advance would be copied in advance.
+        let dropped = libc::MAP_TYPE
+            | libc::MAP_SYNC
+            | libc::MAP_POPULATE
+            | libc::MAP_LOCKED
+            | libc::MAP_FIXED_NOREPLACE;
+        let private = Request {
+            address,
+            flags: self.flags & !dropped
+                | libc::MAP_PRIVATE
+                | libc::MAP_NORESERVE
+                | libc::MAP_FIXED,
+            ..*self
+        };
+        // SAFETY: the range was mapped just now, and nobody has it yet.
+        unsafe {
+            let mapped = private.map();
+            if mapped.is_err() {
+                let _ = memory::unmap(address, self.length);
+            }
+            mapped
+        }
+    }
+
     pub fn is_fixed(&self) -> bool {
         self.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0
     }

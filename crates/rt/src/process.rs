@@ -6,6 +6,7 @@
 
 use crate::config::{self, Config};
 use crate::files::Files;
+use crate::memory;
 use crate::modules::Modules;
 use crate::order::{self, OrderPage};
 use crate::placement::Places;
@@ -46,6 +47,8 @@ pub enum Status {
     Recording = 3,
     /// A limit was reached, or the disk is full.
     Stopped = 4,
+    /// A fork server or its child: persistent memory is tracked, nothing is recorded.
+    Serving = 5,
 }
 
 static STATUS: AtomicU32 = AtomicU32::new(Status::Unknown as u32);
@@ -60,7 +63,8 @@ pub fn status() -> Status {
         1 => Status::Off,
         2 => Status::Ready,
         3 => Status::Recording,
-        _ => Status::Stopped,
+        4 => Status::Stopped,
+        _ => Status::Serving,
     }
 }
 
@@ -72,9 +76,21 @@ pub fn is_recording() -> bool {
     status() == Status::Recording
 }
 
-/// Mappings, threads and signals concern us: something is or may yet be recorded.
+pub fn is_serving() -> bool {
+    status() == Status::Serving
+}
+
+/// Persistent memory is kept track of.
+pub fn is_tracking() -> bool {
+    matches!(status(), Status::Recording | Status::Serving)
+}
+
+/// Mappings concern us: something is or may yet be recorded, or they are to be placed.
 pub fn is_attentive() -> bool {
-    matches!(status(), Status::Ready | Status::Recording)
+    matches!(
+        status(),
+        Status::Ready | Status::Recording | Status::Serving
+    )
 }
 
 pub fn level() -> Level {
@@ -86,7 +102,12 @@ pub fn level() -> Level {
     }
 }
 
-/// The page of order numbers. Only while recording.
+/// In a child of a fork server.
+pub fn set_level(level: Level) {
+    LEVEL.store(level as u32, Ordering::Relaxed);
+}
+
+/// The page of order numbers. Only while recording or serving.
 pub fn order() -> Option<&'static OrderPage> {
     // SAFETY: published once, mapped for good.
     unsafe { ORDER.load(Ordering::Acquire).as_ref() }
@@ -99,10 +120,14 @@ pub fn prepare() {
     }
     let guard = crate::lock::lock();
     if status() == Status::Unknown {
-        let found = config::load().is_some();
-        set_status(if found { Status::Ready } else { Status::Off });
+        let status = match config::load() {
+            None => Status::Off,
+            Some(config) if config.out.is_empty() => Status::Serving,
+            Some(_) => Status::Ready,
+        };
+        set_status(status);
         drop(guard);
-        if found {
+        if status == Status::Ready {
             crate::exit::prepare();
             crate::threads::prepare();
             crate::fork::prepare();
@@ -110,10 +135,25 @@ pub fn prepare() {
     }
 }
 
-/// Joins the recording if there is one and this process has not done so. True if it records.
+/// Becomes a fork server if that is asked for; comes back in its children.
+pub fn serve() {
+    if !is_serving() {
+        return;
+    }
+    let Some(config) = config::get() else { return };
+    // States look at it, though they never take a number.
+    match memory::anonymous(sys::PAGE_BYTES) {
+        Ok(page) => ORDER.store(page as *mut OrderPage, Ordering::Release),
+        Err(_) => fatal(format_args!("no memory for the fork server")),
+    }
+    crate::serve::run(config);
+}
+
+/// Joins the recording if there is one and this process has not done so. True if persistent memory
+/// is tracked.
 pub fn join(process: &mut Process) -> bool {
     match status() {
-        Status::Recording => return true,
+        Status::Recording | Status::Serving => return true,
         Status::Unknown | Status::Off | Status::Stopped => return false,
         Status::Ready => {}
     }

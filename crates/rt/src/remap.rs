@@ -12,10 +12,12 @@ use crate::modules;
 use crate::placement;
 use crate::process;
 use crate::regions::{REGIONS, Region};
+use crate::serve;
 use crate::shadow;
 use crate::state::State;
 use crate::sys::{self, Result};
 use core::ffi::c_void;
+use crashpoint_abi::serve::notes;
 use libc::{c_int, size_t};
 
 /// What the target asks of `mremap`.
@@ -74,7 +76,7 @@ impl Remap {
 fn remap(remap: &Remap) -> Result<usize> {
     let is_fixed = remap.flags & libc::MREMAP_FIXED != 0;
     let source_length = remap.old_length.max(1);
-    let concerns_us = process::is_recording()
+    let concerns_us = process::is_tracking()
         && (touches_persistent(remap.old, source_length)
             || (is_fixed && touches_persistent(remap.new, remap.new_length)));
     if !concerns_us {
@@ -82,10 +84,13 @@ fn remap(remap: &Remap) -> Result<usize> {
         return unsafe { remap.run(remap.flags, remap.new) };
     }
     let mut process = lock::lock();
-    let Some(state) = events::recording_state() else {
+    let Some(state) = events::tracking_state() else {
         // SAFETY: what the target asked for.
         return unsafe { remap.run(remap.flags, remap.new) };
     };
+    if process::is_serving() && remap.old_length == 0 {
+        serve::note(notes::MAPPED_AGAIN);
+    }
     let (old_base, old_end) = pages(remap.old, remap.old_length);
     shadow::compare_range(&process, state, old_base, old_end);
     if is_fixed {

@@ -13,6 +13,7 @@
 
 use crate::lock;
 use crate::process::{self, Status};
+use crate::serve;
 use crate::state::{self, State};
 use crate::tls;
 use core::ffi::c_void;
@@ -111,7 +112,11 @@ fn is_real(handler: usize) -> bool {
 }
 
 fn entry(signal: c_int) -> Option<&'static Entry> {
-    let concerns_us = !matches!(process::status(), Status::Unknown | Status::Off);
+    let concerns_us = match process::status() {
+        Status::Unknown | Status::Off => false,
+        Status::Ready | Status::Recording | Status::Stopped => true,
+        Status::Serving => serve::marks_loads(),
+    };
     TABLE
         .get(usize::try_from(signal).ok()?)
         .filter(|_| concerns_us)

@@ -49,6 +49,10 @@ pub struct Own {
     /// What to add to an address for its place in the shadow; 0: there is no shadow.
     pub shadow_delta: u64,
     pub region_generation: u64,
+    /// In a child of a fork server: where the marks of that region begin, and how many bytes of it
+    /// have some.
+    pub marks: u64,
+    pub marks_span: u64,
     /// The last frame of the shadow stack. Deeper activations share it: their call stacks are
     /// wrong until they have returned.
     pub last_frame: *mut Frame,

@@ -1,0 +1,379 @@
+//! A target that is served runs again and again, and leaves nothing behind.
+
+use crate::checker::{Checker, code, processes_of, status, wait_until};
+use crate::support::{Bench, Link, expect_success};
+use crashpoint_abi::serve::{
+    READS_FILES, READS_HEADER_BYTES, READS_MAGIC, ReadsFile, ReadsHeader, Request, VERSION, ended,
+    flags, notes,
+};
+use std::fs::{self, File};
+use std::mem::offset_of;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+const POOL_BYTES: usize = 1 << 20;
+
+fn pool(bench: &Bench) -> PathBuf {
+    let path = bench.path("pool");
+    File::create(&path)
+        .and_then(|file| file.set_len(POOL_BYTES as u64))
+        .unwrap();
+    path
+}
+
+#[test]
+fn one_server_runs_the_target_twice() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["exit", "42"]);
+    for _ in 0..2 {
+        let reply = checker.run(flags::PRIVATE);
+        assert_eq!(code(&reply), 42);
+        assert_eq!((reply.ended, reply.notes), (0, 0));
+        assert!(reply.wall_ns > 0);
+    }
+    assert!(!bench.path("out").exists());
+}
+
+#[test]
+fn a_static_target_is_served() {
+    let bench = Bench::new();
+    pool(&bench);
+    let program = bench.compile("serve.c", Link::Static, &[]);
+    let checker = Checker::start(&bench, bench.command(&program).args(["count", "pool"]));
+    for expected in [1, 1] {
+        assert_eq!(code(&checker.run(flags::PRIVATE)), expected);
+    }
+    for expected in [1, 2] {
+        assert_eq!(code(&checker.run(0)), expected);
+    }
+}
+
+#[test]
+fn a_signal_that_ends_the_target_is_reported() {
+    for signal in [libc::SIGSEGV, libc::SIGABRT, libc::SIGKILL] {
+        let bench = Bench::new();
+        let checker = Checker::of(&bench, &["raise", &signal.to_string()]);
+        let status = status(&checker.run(0));
+        assert_eq!(status.signal(), Some(signal));
+        assert!(!status.core_dumped());
+    }
+}
+
+#[test]
+fn the_target_finds_what_it_would_have_found() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["session"]);
+    assert_eq!(code(&checker.run(0)), 0);
+    let checker = Checker::of(&bench, &["environment"]);
+    assert_eq!(code(&checker.run(0)), 0);
+}
+
+#[test]
+fn standard_input_is_wound_back() {
+    let bench = Bench::new();
+    fs::write(bench.path("input"), "17\n").unwrap();
+    let program = bench.compile("serve.c", Link::Shared, &[]);
+    let mut command = bench.command(&program);
+    let input = File::open(bench.path("input")).unwrap();
+    let checker = Checker::start(&bench, command.arg("input").stdin(Stdio::from(input)));
+    for _ in 0..3 {
+        assert_eq!(code(&checker.run(0)), 17);
+    }
+}
+
+#[test]
+fn private_stores_reach_neither_the_file_nor_the_next_run() {
+    let bench = Bench::new();
+    let pool = pool(&bench);
+    let checker = Checker::of(&bench, &["count", "pool"]);
+    for _ in 0..3 {
+        let reply = checker.run(flags::PRIVATE);
+        assert_eq!((code(&reply), reply.notes), (1, notes::MAPPED));
+    }
+    assert!(fs::read(&pool).unwrap().iter().all(|byte| *byte == 0));
+    // What the checker writes between runs is what the next one finds.
+    let mut image = vec![0; POOL_BYTES];
+    image[0] = 10;
+    fs::write(&pool, &image).unwrap();
+    assert_eq!(code(&checker.run(flags::PRIVATE)), 11);
+    assert_eq!(fs::read(&pool).unwrap(), image);
+}
+
+#[test]
+fn other_stores_reach_the_file() {
+    let bench = Bench::new();
+    let pool = pool(&bench);
+    let checker = Checker::of(&bench, &["count", "pool"]);
+    for expected in 1..4 {
+        assert_eq!(code(&checker.run(0)), expected);
+    }
+    assert_eq!(fs::read(&pool).unwrap()[0], 3);
+}
+
+#[test]
+fn a_private_mapping_is_refused_where_a_shared_one_is() {
+    let bench = Bench::new();
+    pool(&bench);
+    let checker = Checker::of(&bench, &["read-only", "pool"]);
+    assert_eq!(code(&checker.run(flags::PRIVATE)), 0);
+}
+
+#[test]
+fn a_pool_comes_back_to_its_recorded_address() {
+    let bench = Bench::new();
+    pool(&bench);
+    let program = bench.compile("serve.c", Link::Shared, &[]);
+    let recorded = bench.command(&program).args(["count", "pool"]).output();
+    assert_eq!(recorded.unwrap().status.code(), Some(1));
+    let base = bench.recording().run().base();
+    let elsewhere = 0x2345_0000_0000u64;
+    let path = fs::canonicalize(bench.path("pool")).unwrap();
+    let line = format!("{elsewhere:#x} {POOL_BYTES} 0 {}\n", path.display());
+    fs::write(bench.path("placement"), line).unwrap();
+    for (placement, expected) in [("", base), ("placement", elsewhere)] {
+        let expected = expected.to_string();
+        let mut command = bench.command(&program);
+        command.env("CRASHPOINT_PLACEMENT", placement);
+        command.args(["address", "pool", &expected]);
+        let checker = Checker::start(&bench, &mut command);
+        for flags in [0, flags::PRIVATE] {
+            assert_eq!(code(&checker.run(flags)), 0, "{placement}");
+        }
+    }
+}
+
+#[test]
+fn what_bears_on_private_mappings_is_noted_for_each_run() {
+    let cases = [
+        ("again", notes::MAPPED | notes::MAPPED_AGAIN),
+        ("fork", notes::MAPPED | notes::MAPPED_AGAIN | notes::FORKED),
+        ("execute", notes::EXECUTED),
+        ("execute-nothing", 0),
+    ];
+    for (way, expected) in cases {
+        let bench = Bench::new();
+        pool(&bench);
+        let checker = Checker::of(&bench, &[way, "pool"]);
+        for _ in 0..2 {
+            let reply = checker.run(flags::PRIVATE);
+            assert_eq!((code(&reply), reply.notes), (0, expected), "{way}");
+        }
+    }
+}
+
+#[test]
+fn a_child_that_hangs_is_cancelled() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["hang"]);
+    for _ in 0..2 {
+        let _ = fs::remove_file(bench.path("ready"));
+        checker.begin(0);
+        wait_until("the child runs", || bench.path("ready").exists());
+        checker.cancel();
+        let reply = checker.reply();
+        assert_eq!(status(&reply).signal(), Some(libc::SIGKILL));
+        assert_eq!(reply.ended, ended::CANCELLED);
+        assert_eq!(checker.others(), [0u32; 0]);
+    }
+}
+
+#[test]
+fn a_cancel_that_comes_too_late_is_forgotten() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["exit", "3"]);
+    assert_eq!(code(&checker.run(0)), 3);
+    checker.cancel();
+    let reply = checker.run(0);
+    assert_eq!((code(&reply), reply.ended), (3, 0));
+}
+
+#[test]
+fn a_daemon_does_not_outlive_its_run() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["daemon"]);
+    for _ in 0..2 {
+        let reply = checker.run(0);
+        assert_eq!((code(&reply), reply.ended), (5, ended::LEFTOVERS));
+        assert_eq!(checker.others(), [0u32; 0]);
+    }
+}
+
+#[test]
+fn a_fork_bomb_is_cleaned_up() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["bomb"]);
+    for _ in 0..2 {
+        let reply = checker.run(0);
+        assert_eq!((code(&reply), reply.ended), (6, ended::LEFTOVERS));
+        assert_eq!(checker.others(), [0u32; 0]);
+    }
+}
+
+#[test]
+fn limits_hold() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["large-file"]);
+    assert_eq!(code(&checker.run(0)), 0);
+    let reply = checker.run_with(Request {
+        file_bytes: 1 << 20,
+        ..Request::default()
+    });
+    assert_eq!(status(&reply).signal(), Some(libc::SIGXFSZ));
+    assert_eq!(fs::metadata(bench.path("large")).unwrap().len(), 1 << 20);
+
+    let checker = Checker::of(&bench, &["memory"]);
+    assert_eq!(code(&checker.run(0)), 0);
+    let memory_bytes = 256 << 20;
+    let reply = checker.run_with(Request {
+        memory_bytes,
+        ..Request::default()
+    });
+    assert_eq!(code(&reply), 3);
+
+    let checker = Checker::of(&bench, &["spin"]);
+    let reply = checker.run_with(Request {
+        cpu_seconds: 1,
+        ..Request::default()
+    });
+    assert_eq!(status(&reply).signal(), Some(libc::SIGXCPU));
+    assert!(reply.user_us + reply.system_us > 500_000, "{reply:?}");
+}
+
+#[test]
+fn nothing_outlives_the_checker() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["daemon-and-hang"]);
+    checker.begin(0);
+    wait_until("the child runs", || bench.path("ready").exists());
+    assert!(checker.others().len() >= 2);
+    let (mut server, program) = checker.leave();
+    assert!(server.wait().unwrap().success());
+    assert_eq!(processes_of(&program), [0u32; 0]);
+}
+
+#[test]
+fn a_server_that_is_told_to_end_takes_all_along() {
+    let bench = Bench::new();
+    let mut checker = Checker::of(&bench, &["daemon-and-hang"]);
+    checker.begin(0);
+    wait_until("the child runs", || bench.path("ready").exists());
+    // SAFETY: our own child.
+    unsafe { libc::kill(checker.server.id() as i32, libc::SIGTERM) };
+    assert!(checker.server.wait().unwrap().success());
+    assert_eq!(checker.others(), [0u32; 0]);
+}
+
+#[test]
+fn the_child_of_a_killed_server_dies() {
+    let bench = Bench::new();
+    let mut checker = Checker::of(&bench, &["hang"]);
+    checker.begin(0);
+    wait_until("the child runs", || bench.path("ready").exists());
+    checker.server.kill().unwrap();
+    checker.server.wait().unwrap();
+    wait_until("the child is gone", || checker.others().is_empty());
+}
+
+#[test]
+fn a_socket_that_is_not_there_is_an_error_of_one_line() {
+    let bench = Bench::new();
+    let program = bench.compile("serve.c", Link::Shared, &[]);
+    let mut command = bench.command(&program);
+    command.env_remove("CRASHPOINT_OUT").args(["exit", "0"]);
+    let output = command.env("CRASHPOINT_SERVE", "nowhere").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = "crashpoint: cannot reach the checker at nowhere (CRASHPOINT_SERVE): \
+                   there is no such socket\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), message);
+}
+
+#[test]
+fn a_recording_goes_before_serving() {
+    let bench = Bench::new();
+    let program = bench.compile("serve.c", Link::Shared, &[]);
+    let mut command = bench.command(&program);
+    command.env("CRASHPOINT_SERVE", "nowhere");
+    expect_success(&command.args(["exit", "0"]).output().unwrap());
+    assert_eq!(bench.recording().runs.len(), 1);
+}
+
+/// Makes a file of marks for the pool.
+fn marks(bench: &Bench, length: u64) -> PathBuf {
+    let mut bytes = vec![0; READS_HEADER_BYTES + POOL_BYTES / 64];
+    bytes[..8].copy_from_slice(&READS_MAGIC);
+    let mut half = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    half(offset_of!(ReadsHeader, version), VERSION);
+    half(offset_of!(ReadsHeader, file_count), READS_FILES as u32);
+    let status = fs::metadata(bench.path("pool")).unwrap();
+    let entry = offset_of!(ReadsHeader, files) + 5 * size_of::<ReadsFile>();
+    let fields = [
+        (offset_of!(ReadsFile, device), status.dev()),
+        (offset_of!(ReadsFile, inode), status.ino()),
+        (offset_of!(ReadsFile, offset), READS_HEADER_BYTES as u64),
+        (offset_of!(ReadsFile, length), length),
+    ];
+    for (at, value) in fields {
+        bytes[entry + at..entry + at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    let path = bench.path("marks");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn marked_words(bench: &Bench) -> Vec<usize> {
+    let bytes = fs::read(bench.path("marks")).unwrap();
+    let marks = &bytes[READS_HEADER_BYTES..];
+    (0..POOL_BYTES / 8)
+        .filter(|word| marks[word / 8] >> (word % 8) & 1 == 1)
+        .collect()
+}
+
+#[test]
+fn exactly_the_words_that_were_loaded_are_marked() {
+    for link in [Link::Shared, Link::Static] {
+        let bench = Bench::new();
+        pool(&bench);
+        let marks = marks(&bench, POOL_BYTES as u64);
+        let program = bench.compile("serve.c", link, &[]);
+        let mut command = bench.command(&program);
+        command.env("CRASHPOINT_READS", marks);
+        let checker = Checker::start(&bench, command.args(["reads", "pool"]));
+        assert_eq!(code(&checker.run(flags::PRIVATE)), 1, "gates stay closed");
+        assert_eq!(marked_words(&bench), [0usize; 0]);
+        let reply = checker.run(flags::PRIVATE | flags::READS);
+        assert_eq!((code(&reply), reply.notes), (0, notes::MAPPED), "{link:?}");
+        let mut expected = vec![0, 1, 7, 8, 9];
+        expected.extend(512..537);
+        expected.push(POOL_BYTES / 8 - 1);
+        assert_eq!(marked_words(&bench), expected);
+    }
+}
+
+#[test]
+fn loads_that_have_no_marks_are_noted() {
+    let bench = Bench::new();
+    pool(&bench);
+    let marks = marks(&bench, 4096);
+    let program = bench.compile("serve.c", Link::Shared, &[]);
+    let mut command = bench.command(&program);
+    command.env("CRASHPOINT_READS", marks);
+    let checker = Checker::start(&bench, command.args(["reads", "pool"]));
+    let reply = checker.run(flags::PRIVATE | flags::READS);
+    assert_eq!(code(&reply), 0);
+    assert_eq!(reply.notes, notes::MAPPED | notes::UNMARKED_READS);
+    assert_eq!(marked_words(&bench), [0, 1, 7, 8, 9]);
+}
+
+#[test]
+fn marking_without_a_file_of_marks_is_refused() {
+    let bench = Bench::new();
+    let checker = Checker::of(&bench, &["exit", "0"]);
+    let reply = checker.run(flags::READS);
+    assert_eq!(
+        (reply.ended, reply.status),
+        (ended::NOT_STARTED, libc::EINVAL)
+    );
+    assert_eq!(code(&checker.run(0)), 0);
+}
