@@ -1,5 +1,7 @@
 //! The command line. Help texts teach by example; every option has a twin in `crashpoint.toml`.
 
+mod test;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +10,10 @@ use crashpoint_abi::Level;
 
 use crate::exit;
 use crate::filter::{Kind, Range};
+
+#[expect(unused_imports, reason = "the command that uses it lands next")]
+pub use test::Replay;
+pub use test::Test;
 
 const ABOUT: &str = "\
 Finds crash-consistency bugs: what a program loses, tears or reorders when the power goes out.";
@@ -230,7 +236,8 @@ pub struct Demo {
     pub keep: Option<PathBuf>,
 }
 
-fn level(name: &str) -> Result<Level, String> {
+/// A level by its name.
+pub fn level(name: &str) -> Result<Level, String> {
     Level::from_name(name).ok_or_else(|| {
         let names = Level::NAMES.map(|(name, _)| name).join(", ");
         format!("the levels are {names}")

@@ -3,14 +3,34 @@
 //! A key that does not exist is an error that shows its line and the nearest key that does, so
 //! that a typing error never switches anything off in silence.
 
+mod operations;
+mod record;
+mod target;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the command that uses it lands next")
+)]
+pub mod template;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the command that uses it lands next")
+)]
+mod test;
+mod wrong;
+
 use std::path::{Path, PathBuf};
 
-use crashpoint_abi::Level;
 use crashpoint_rules as rules;
+use crashpoint_search::OperationKind;
 use serde::Deserialize;
 
 use crate::arguments::{self, Configuration, RecordOptions};
 use crate::keys;
+
+pub use target::{Model, TargetSettings};
+use template::Placeholder;
+pub use test::{Oracle, Recovery, Strategy, TestSettings};
+use wrong::{Reason, Wrong};
 
 /// The file's name.
 pub const NAME: &str = "crashpoint.toml";
@@ -19,20 +39,12 @@ pub const NAME: &str = "crashpoint.toml";
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Document {
-    record: RecordSection,
+    record: record::RecordSection,
     rules: rules::RuleSettings,
     transactions: rules::Transactions,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RecordSection {
-    pm: Vec<String>,
-    level: Option<String>,
-    loads: bool,
-    calls: Vec<String>,
-    limit: Option<String>,
-    timeout: Option<String>,
+    target: target::TargetSection,
+    ops: operations::OperationsSection,
+    test: test::TestSection,
 }
 
 /// What all commands work with.
@@ -40,6 +52,10 @@ struct RecordSection {
 pub struct Settings {
     pub record: RecordOptions,
     pub rules: rules::Config,
+    pub target: TargetSettings,
+    /// In the order of their names.
+    pub operations: Vec<OperationKind>,
+    pub test: TestSettings,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -52,8 +68,21 @@ pub enum ConfigError {
     /// Already rendered, with an excerpt.
     #[error("{0}")]
     Content(String),
+    /// The file and `--set` are right by themselves, but not together.
+    #[error("the settings contradict each other: {0}")]
+    Contradiction(String),
     #[error("--set {text}: {reason}")]
     Set { text: String, reason: String },
+    #[error(
+        "nothing says how the target is started: set `run` or `driver` in the section [target] of \
+         {NAME}, or write `-- ./program {{pool}} {{ops}}`"
+    )]
+    NoTarget,
+    #[error(
+        "there are no operations: describe some in the section [ops] of {NAME}, or name a list \
+         with --ops-file"
+    )]
+    NoOperations,
 }
 
 impl Settings {
@@ -80,46 +109,55 @@ impl Settings {
         }
         let document: Document = table.try_into().map_err(|error: toml::de::Error| {
             // Each part was deserialised alone before; only together can they contradict.
-            ConfigError::Content(error.message().to_owned())
+            ConfigError::Contradiction(error.message().to_owned())
         })?;
         let folder = file
             .as_deref()
             .and_then(Path::parent)
             .unwrap_or(Path::new(""));
-        Ok(Settings::assemble(document, folder, options))
+        let assembled = Settings::assemble(document, folder, options);
+        assembled.map_err(|wrong| ConfigError::Contradiction(wrong.reason.to_string()))
     }
 
-    fn assemble(mut document: Document, folder: &Path, options: &RecordOptions) -> Settings {
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the command that uses it lands next")
+    )]
+    /// What `crashpoint test` works with: the file, then its options. Something to run, and
+    /// something to run it with, is there.
+    pub fn for_test(options: &arguments::Test, colours: bool) -> Result<Settings, ConfigError> {
+        let from = options.configuration();
+        let mut settings = Settings::load(&from, &[], &RecordOptions::default(), colours)?;
+        settings.target.merge(options);
+        settings.test.merge(options);
+        let Some(run) = &settings.target.run else {
+            return Err(ConfigError::NoTarget);
+        };
+        let generated = settings.operations.iter().any(|kind| kind.weight > 0);
+        if run.uses(Placeholder::Ops) && settings.test.ops_file.is_none() && !generated {
+            return Err(ConfigError::NoOperations);
+        }
+        Ok(settings)
+    }
+
+    fn assemble(
+        mut document: Document,
+        folder: &Path,
+        options: &RecordOptions,
+    ) -> Result<Settings, Wrong> {
         for script in &mut document.rules.custom {
             *script = folder.join(&script);
         }
-        let section = document.record;
-        let mut record = options.clone();
-        if record.pm.is_empty() {
-            record.pm = section.pm;
-        }
-        record.calls.extend(section.calls);
-        record.loads |= section.loads;
-        record.level = record
-            .level
-            .or(section.level.as_deref().and_then(Level::from_name));
-        let limit = section
-            .limit
-            .as_deref()
-            .and_then(|text| arguments::size(text).ok());
-        record.limit = record.limit.or(limit);
-        let timeout = section
-            .timeout
-            .as_deref()
-            .and_then(|text| arguments::duration(text).ok());
-        record.timeout = record.timeout.or(timeout);
-        Settings {
-            record,
+        Ok(Settings {
+            record: document.record.resolve(options)?,
             rules: rules::Config {
                 rules: document.rules,
                 transactions: document.transactions,
             },
-        }
+            target: document.target.resolve(folder)?,
+            operations: operations::resolve(document.ops)?,
+            test: document.test.resolve(folder)?,
+        })
     }
 }
 
@@ -144,32 +182,17 @@ fn parse(text: &str, file: &str, colours: bool) -> Result<toml::Table, ConfigErr
     keys::check(text).map_err(show)?;
     let typed = toml::from_str::<Document>(text);
     let document = typed.map_err(|error| show(keys::Problem::from(error)))?;
-    check_values(&document.record).map_err(|(value, reason)| {
-        let span = text.find(&value).map(|start| start..start + value.len());
+    let resolved = Settings::assemble(document, Path::new(""), &RecordOptions::default());
+    resolved.map_err(|Wrong { path, reason }| {
+        let Reason { message, help } = reason;
+        let span = keys::locate(text, &path);
         show(keys::Problem {
-            message: reason,
-            help: None,
+            message,
+            help,
             span,
         })
     })?;
     toml::from_str(text).map_err(|error| show(keys::Problem::from(error)))
-}
-
-/// Values that TOML has no type for: the offending text and what is wrong with it.
-fn check_values(record: &RecordSection) -> Result<(), (String, String)> {
-    if let Some(level) = &record.level
-        && Level::from_name(level).is_none()
-    {
-        let names = Level::NAMES.map(|(name, _)| name).join(", ");
-        return Err((level.clone(), format!("the levels are {names}")));
-    }
-    if let Some(limit) = &record.limit {
-        arguments::size(limit).map_err(|reason| (limit.clone(), reason))?;
-    }
-    if let Some(timeout) = &record.timeout {
-        arguments::duration(timeout).map_err(|reason| (timeout.clone(), reason))?;
-    }
-    Ok(())
 }
 
 /// `key.key=value`, where a value that is no TOML is a string.
@@ -200,89 +223,4 @@ fn merge(into: &mut toml::Table, from: toml::Table) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, ConfigError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(NAME);
-        std::fs::write(&path, text).unwrap();
-        let from = Configuration {
-            config: Some(path),
-            no_config: false,
-            set: set.iter().map(|text| text.to_string()).collect(),
-        };
-        Settings::load(&from, &[], options, false)
-    }
-
-    fn error(text: &str, set: &[&str]) -> String {
-        let error = load(text, set, &RecordOptions::default()).unwrap_err();
-        error.to_string()
-    }
-
-    #[test]
-    fn options_win_over_settings_and_settings_over_the_file() {
-        let text = "\
-[record]
-pm = ['/a/*']
-level = 'flow'
-calls = ['tx_*']
-limit = '1M'
-[rules]
-custom = ['mine.rhai']
-[rules.extra-flush]
-share = 0.25
-";
-        let options = RecordOptions {
-            level: Some(Level::Value),
-            calls: vec!["op_*".into()],
-            ..RecordOptions::default()
-        };
-        let set = [
-            "rules.extra-flush.share=0.75",
-            "rules.unpersisted.severity=note",
-        ];
-        let settings = load(text, &set, &options).unwrap();
-        assert_eq!(settings.record.pm, ["/a/*"]);
-        assert_eq!(settings.record.level, Some(Level::Value));
-        assert_eq!(settings.record.calls, ["op_*", "tx_*"]);
-        assert_eq!(settings.record.limit, Some(1 << 20));
-        let rules = &settings.rules.rules;
-        assert_eq!(rules.extra_flush.share, 0.75);
-        assert_eq!(rules.unpersisted.severity, Some(rules::Severity::Note));
-        let script = &rules.custom[0];
-        assert!(
-            script.is_absolute() && script.ends_with("mine.rhai"),
-            "{script:?}"
-        );
-    }
-
-    #[test]
-    fn a_wrong_key_is_shown_with_the_nearest_right_one() {
-        let message = error("[rules.extra-flush]\nenabled = true\nshar = 1.0\n", &[]);
-        assert!(message.contains("unknown key `shar`"), "{message}");
-        assert!(message.contains("crashpoint.toml:3:1"), "{message}");
-        assert!(message.contains("did you mean `share`?"), "{message}");
-        let message = error("", &["rules.extra-flsh.share=1.0"]);
-        assert!(message.contains("did you mean `extra-flush`?"), "{message}");
-    }
-
-    #[test]
-    fn a_wrong_type_or_value_is_shown_in_its_line() {
-        let message = error("[record]\nloads = 'yes'\n", &[]);
-        assert!(message.contains("crashpoint.toml:2:9"), "{message}");
-        let message = error("[record]\nlevel = 'all'\n", &[]);
-        assert!(
-            message.contains("the levels are off, pm, flow, value"),
-            "{message}"
-        );
-        assert!(message.contains("crashpoint.toml:2:10"), "{message}");
-        let message = error("[record\n", &[]);
-        assert!(message.contains("crashpoint.toml:1"), "{message}");
-    }
-
-    #[test]
-    fn a_setting_needs_a_value() {
-        assert!(error("", &["rules.custom"]).contains("write KEY=VALUE"));
-    }
-}
+mod tests;

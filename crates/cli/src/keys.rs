@@ -12,11 +12,13 @@ pub enum Shape {
     Table(Keys),
     /// A list; of its items, those that are tables have these keys.
     List(Keys),
+    /// A table with names of the user's own choice, each a table with these keys.
+    Named(Keys),
 }
 
 pub type Keys = &'static [(&'static str, Shape)];
 
-use Shape::{List, Table, Value};
+use Shape::{List, Named, Table, Value};
 
 const BASIC: Keys = &[("enabled", Value), ("severity", Value)];
 
@@ -91,6 +93,54 @@ pub const KEYS: Keys = &[
             ("library", Value),
         ]),
     ),
+    (
+        "target",
+        Table(&[
+            ("build", Value),
+            ("run", Value),
+            ("driver", Value),
+            ("create", Value),
+            ("pm", Value),
+            ("operation", Value),
+            ("model", Value),
+        ]),
+    ),
+    (
+        "ops",
+        Named(&[
+            ("args", Value),
+            ("weight", Value),
+            ("read-only", Value),
+            ("removes", Value),
+        ]),
+    ),
+    (
+        "test",
+        Table(&[
+            ("operations", Value),
+            ("seed", Value),
+            ("ops-file", Value),
+            ("keys", Value),
+            ("distinct-keys", Value),
+            ("values", Value),
+            ("strategy", Value),
+            ("bound", Value),
+            ("random-states", Value),
+            ("oracle", Value),
+            ("check", Value),
+            ("suffix", Value),
+            ("probe", Value),
+            ("recovery", Value),
+            ("prune", Value),
+            ("timeout", Value),
+            ("memory", Value),
+            ("states", Value),
+            ("states-per-point", Value),
+            ("time", Value),
+            ("jobs", Value),
+            ("baseline", Value),
+        ]),
+    ),
 ];
 
 /// Something wrong with a text, and where.
@@ -136,11 +186,35 @@ fn check_table(table: &DeTable<'_>, keys: Keys) -> Result<(), Problem> {
                     }
                 }
             }
+            (Named(keys), DeValue::Table(names)) => {
+                for value in names.values() {
+                    if let DeValue::Table(inner) = value.get_ref() {
+                        check_table(inner, keys)?;
+                    }
+                }
+            }
             // The types are the deserialiser's business.
-            (Value | Table(_) | List(_), _) => {}
+            (Value | Table(_) | List(_) | Named(_), _) => {}
         }
     }
     Ok(())
+}
+
+/// Where the value stands that a path of keys, and of places in lists, leads to; or as much of the
+/// path as there is.
+pub fn locate(text: &str, path: &[String]) -> Option<Range<usize>> {
+    let document = DeTable::parse(text).ok()?;
+    let (first, rest) = path.split_first()?;
+    let mut value = document.get_ref().get(first.as_str())?;
+    for step in rest {
+        let inner = match value.get_ref() {
+            DeValue::Table(table) => table.get(step.as_str()),
+            DeValue::Array(items) => step.parse().ok().and_then(|at: usize| items.get(at)),
+            _ => None,
+        };
+        value = inner.unwrap_or(value);
+    }
+    Some(value.span())
 }
 
 fn suggestion(name: &str, keys: Keys) -> String {
@@ -215,6 +289,7 @@ mod tests {
             let path = format!("{path}{name}");
             match shape {
                 Table(inner) => assert_documented(page, &format!("{path}."), inner),
+                Named(inner) => assert_documented(page, &format!("{path}.NAME."), inner),
                 Value | List(_) => {
                     let any_rule = rules::RULES.iter().fold(path.clone(), |path, rule| {
                         path.replace(&format!("rules.{}.", rule.id), "rules.RULE.")
@@ -256,9 +331,30 @@ mod tests {
     }
 
     #[test]
+    fn keys_under_names_of_the_users_choice_are_checked_too() {
+        let text = "[ops]\nput = { args = [], wieght = 2 }\n[ops.get]\nread-only = true\n";
+        let problem = check(text).unwrap_err();
+        assert_eq!(problem.help.as_deref(), Some("did you mean `weight`?"));
+        assert_eq!(&text[problem.span.unwrap()], "wieght");
+    }
+
+    #[test]
+    fn a_value_is_found_by_its_path() {
+        let text = "[a.b]\nc = [1, { d = 'x' }]\n";
+        let found = |path: &[&str]| {
+            let path: Vec<String> = path.iter().map(|step| step.to_string()).collect();
+            locate(text, &path).map(|span| &text[span])
+        };
+        assert_eq!(found(&["a", "b", "c", "1", "d"]), Some("'x'"));
+        assert_eq!(found(&["a", "b", "c", "0"]), Some("1"));
+        assert_eq!(found(&["a", "b", "c", "9"]), Some("[1, { d = 'x' }]"));
+        assert_eq!(found(&["z"]), None);
+    }
+
+    #[test]
     fn far_off_keys_get_the_whole_list() {
         let problem = check("colour = 1").unwrap_err();
-        let expected = "the keys here are record, rules, transactions";
+        let expected = "the keys here are record, rules, transactions, target, ops, test";
         assert_eq!(problem.help.as_deref(), Some(expected));
     }
 }
