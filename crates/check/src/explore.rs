@@ -63,6 +63,9 @@ pub struct Explored {
     pub statistics: Statistics,
     pub failing: Vec<Failing>,
     pub table: Table,
+    /// A pruned state that was tried all the same came out otherwise: something reads persistent
+    /// memory unseen, and what was pruned has to be tried.
+    pub pruning_is_wrong: bool,
 }
 
 /// Watches from outside.
@@ -154,6 +157,7 @@ pub fn explore(
     if let Some(error) = shared.error.into_inner().expect("no panic") {
         return Err(error);
     }
+    let pruning_is_wrong = plan.prune && !shared.pruning.into_inner();
     let table = shared.table.into_inner().expect("no panic");
     let failing = table.failing();
     let restarts: u32 = workers.iter().map(|worker| worker.restarts).sum();
@@ -169,6 +173,7 @@ pub fn explore(
         },
         failing,
         table,
+        pruning_is_wrong,
     })
 }
 

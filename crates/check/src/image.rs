@@ -35,8 +35,9 @@ impl WordId {
 pub struct ImageHash(pub u128);
 
 /// A persistent file as it is to be laid out for a check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileShape {
+    #[serde(skip)]
     pub index: FileIndex,
     /// Where the recorded program had it.
     pub path: PathBuf,
@@ -77,7 +78,8 @@ impl Image {
         Ok(image)
     }
 
-    fn read(&mut self, index: FileIndex, path: &Path) -> io::Result<()> {
+    /// Takes in the content of a file.
+    pub fn read(&mut self, index: FileIndex, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
         let end = file.metadata()?.len();
         let mut at = 0;

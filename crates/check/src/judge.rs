@@ -25,7 +25,7 @@ pub enum Oracle {
 }
 
 /// What a consistent program does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
     pub end: End,
     pub stdout: Vec<u8>,
@@ -41,7 +41,7 @@ impl From<Ended> for Reference {
 }
 
 /// The references of one list of operations.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct References {
     /// The operation before the list did not happen.
     pub skipped: Reference,

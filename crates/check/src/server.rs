@@ -3,7 +3,7 @@
 //!
 //! Whatever the target does is an [`Ended`]; errors are for targets that cannot be served at all.
 
-use crate::template::Command;
+use crate::launch::Command;
 use crate::wire;
 use crashpoint_abi::serve::{CANCEL, RUN, Reply, Request, VERSION, ended};
 use crashpoint_abi::{env, serve};
@@ -131,7 +131,7 @@ fn timespec(duration: Duration) -> Timespec {
 impl Server {
     pub fn start(command: &Command, place: &Place) -> Result<Server, ServerError> {
         let listener = listen(&place.socket)?;
-        let program = command.program.to_string_lossy().into_owned();
+        let program = command.program();
         let mut std_command = command.to_std();
         std_command
             .env_remove(env::OUT)

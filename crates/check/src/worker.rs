@@ -4,7 +4,7 @@ use crate::image::{FileShape, Image, Patch};
 use crate::pool::Pool;
 use crate::reads::Reads;
 use crate::server::{Ended, Limits, NEEDS_SHARED, Place, Server, ServerError};
-use crate::template::{Paths, Template};
+use crate::launch::{Launch, Paths};
 use crate::timeline::ListId;
 use crashpoint_abi::env;
 use crashpoint_abi::serve::flags;
@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 /// How targets are started, the same for all workers.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    pub command: Template,
+    pub command: Launch,
+    /// It asks for what the program had printed.
+    pub wants_printed: bool,
     /// The persistent files, and where the recorded program had its pool.
     pub shapes: Vec<FileShape>,
     pub recorded_pool: PathBuf,
@@ -31,7 +33,7 @@ pub struct Setup {
     pub before: Image,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Mapping {
     pub path: PathBuf,
     pub address: u64,
@@ -158,7 +160,7 @@ impl<'s> Worker<'s> {
             std::fs::write(&self.paths.ops, list.text).map_err(self.files())?;
             self.list = Some(list.id);
         }
-        if self.setup.command.names("printed") {
+        if self.setup.wants_printed {
             std::fs::write(&self.paths.printed, list.printed).map_err(self.files())?;
         }
         self.pool.put(patch).map_err(self.files())?;

@@ -11,15 +11,16 @@ use crashpoint_abi::Level;
 use crate::exit;
 use crate::filter::{Kind, Range};
 
-#[expect(unused_imports, reason = "the command that uses it lands next")]
-pub use test::Replay;
-pub use test::Test;
+pub use test::{Replay, Test};
 
 const ABOUT: &str = "\
 Finds crash-consistency bugs: what a program loses, tears or reorders when the power goes out.";
 
 const MAIN_EXAMPLES: &str = "\
 Build your program with crashpoint-cc or crashpoint-c++ (drop-ins for clang), then:
+
+  crashpoint test                                   # with a crashpoint.toml beside it
+  crashpoint replay crashpoint.out/findings/1
 
   crashpoint record --pm '/dev/shm/pool*' -- ./store /dev/shm/pool ops.txt
   crashpoint lint crashpoint.out
@@ -50,6 +51,8 @@ pub enum Color {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Test(Box<Test>),
+    Replay(Replay),
     Record(Record),
     Lint(Box<Lint>),
     Show(Box<Show>),

@@ -6,15 +6,7 @@
 mod operations;
 mod record;
 mod target;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the command that uses it lands next")
-)]
 pub mod template;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the command that uses it lands next")
-)]
 mod test;
 mod wrong;
 
@@ -119,10 +111,6 @@ impl Settings {
         assembled.map_err(|wrong| ConfigError::Contradiction(wrong.reason.to_string()))
     }
 
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the command that uses it lands next")
-    )]
     /// What `crashpoint test` works with: the file, then its options. Something to run, and
     /// something to run it with, is there.
     pub fn for_test(options: &arguments::Test, colours: bool) -> Result<Settings, ConfigError> {

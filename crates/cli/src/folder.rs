@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What Crashpoint itself puts into such a folder.
-const OURS: [&str; 4] = ["trace", "models", FINDINGS_JSON, FINDINGS_SARIF];
+const OURS: [&str; 5] = ["trace", "models", "recorded", FINDINGS_JSON, FINDINGS_SARIF];
 
 pub const FINDINGS_JSON: &str = "findings.json";
 pub const FINDINGS_SARIF: &str = "findings.sarif";
@@ -92,7 +92,8 @@ fn check(path: &Path) -> Result<(), FolderError> {
     };
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        if !OURS.iter().any(|ours| name == *ours) {
+        let mut ours = OURS.iter().chain(&crate::test::folder::OURS);
+        if !ours.any(|ours| name == *ours) {
             return Err(FolderError::Foreign {
                 path: path.to_owned(),
                 entry: name.to_string_lossy().into_owned(),

@@ -242,6 +242,7 @@ pub fn lint(recording: &Recording, checks: &Checks) -> Result<Linted, LoadError>
             rules: enabled(checks),
             findings,
             problems,
+            test: None,
         },
         printed: found.printed,
     })
@@ -259,14 +260,14 @@ fn progress(recording: &Recording) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(template).expect("a valid template"))
 }
 
-fn command(recording: &Recording) -> Vec<String> {
+pub fn command(recording: &Recording) -> Vec<String> {
     let first = recording.processes().first();
     first
         .map(|process| process.arguments.clone())
         .unwrap_or_default()
 }
 
-fn figures(recording: &Recording, took: Duration) -> Figures {
+pub fn figures(recording: &Recording, took: Duration) -> Figures {
     let statistics = recording.statistics();
     Figures {
         events: statistics.events(),
@@ -295,7 +296,7 @@ fn enabled(checks: &Checks) -> Vec<Rule> {
     chosen
 }
 
-fn current_folder() -> Option<String> {
+pub fn current_folder() -> Option<String> {
     let folder = std::env::current_dir().ok()?;
     folder.to_str().map(str::to_owned)
 }

@@ -17,11 +17,13 @@ mod lint;
 mod names;
 mod output;
 mod record;
+mod replay;
 mod scripts;
 mod show;
 mod statistics;
 mod summary;
 mod target;
+mod test;
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
@@ -46,6 +48,10 @@ enum Error {
     Show(#[from] show::ShowError),
     #[error(transparent)]
     Demo(#[from] demo::DemoError),
+    #[error(transparent)]
+    Test(#[from] test::TestError),
+    #[error(transparent)]
+    Replay(#[from] replay::Error),
     #[error("cannot print: {0}")]
     Print(#[from] std::io::Error),
 }
@@ -86,23 +92,38 @@ fn start() -> Ending {
                 Some(excerpt) => output.remark(excerpt),
                 None => output.error(&error.to_string()),
             }
-            Exit::Usage.into()
+            error.exit().into()
         }
     }
 }
 
 impl Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Test(error) => error.exit(),
+            Error::Record(_)
+            | Error::Lint(_)
+            | Error::Show(_)
+            | Error::Demo(_)
+            | Error::Replay(_)
+            | Error::Print(_) => Exit::Usage,
+        }
+    }
+
     /// The text of an error that is rendered already.
     fn excerpt(&self) -> Option<&str> {
         match self {
             Error::Record(RecordError::Config(ConfigError::Content(text)))
             | Error::Lint(LintError::Config(ConfigError::Content(text)))
             | Error::Lint(LintError::Record(RecordError::Config(ConfigError::Content(text))))
+            | Error::Test(test::TestError::Config(ConfigError::Content(text)))
             | Error::Lint(LintError::Script(LoadError::Content(text))) => Some(text),
             Error::Record(_)
             | Error::Lint(_)
             | Error::Show(_)
             | Error::Demo(_)
+            | Error::Test(_)
+            | Error::Replay(_)
             | Error::Print(_) => None,
         }
     }
@@ -115,5 +136,7 @@ fn run(command: &Command, output: &mut Output) -> Result<Ending, Error> {
         Command::Show(arguments) => show::run(arguments, output)?,
         Command::Doctor(_) => doctor::run(output)?,
         Command::Demo(arguments) => demo::run(arguments, output)?,
+        Command::Test(arguments) => test::run(arguments, output)?,
+        Command::Replay(arguments) => replay::run(arguments, output)?,
     })
 }

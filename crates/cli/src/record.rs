@@ -85,23 +85,30 @@ pub fn record(
     out: &Path,
     command: &[OsString],
 ) -> Result<Recorded, RecordError> {
+    let mut target = Command::new(&command[0]);
+    target.args(&command[1..]);
+    record_into(settings, out, target, |_| ())
+}
+
+/// The same with a command that is not as simple; `adapt` has the last word about it.
+pub fn record_into(
+    settings: &Settings,
+    out: &Path,
+    mut target: Command,
+    adapt: impl FnOnce(&mut Command),
+) -> Result<Recorded, RecordError> {
     let runtime = locate::library(locate::RUNTIME_SHARED)?;
     let environment = environment(settings, &runtime)?;
     let mut folder = Prepared::new(out)?;
-    let mut target = Command::new(&command[0]);
-    target
-        .args(&command[1..])
-        .envs(environment)
-        .env(env::OUT, &folder.path);
+    target.envs(environment).env(env::OUT, &folder.path);
+    adapt(&mut target);
+    let program = target.get_program().to_string_lossy().into_owned();
     let started = target::run(target, settings.record.timeout, || folder.commit());
     let ended = match started {
         Ok(ended) => ended,
         Err(source) => {
             folder.restore();
-            return Err(RecordError::Start {
-                program: command[0].to_string_lossy().into_owned(),
-                source,
-            });
+            return Err(RecordError::Start { program, source });
         }
     };
     let recording = match Recording::open(&folder.path) {
@@ -165,7 +172,7 @@ fn joined(patterns: &[String]) -> Result<OsString, RecordError> {
 /// So that a program of which only a library is instrumented is recorded too. The loader splits
 /// the list at colons and blanks: a path with one of them cannot be in it, and programs linked by
 /// crashpoint-cc do without.
-fn preload(runtime: &Path, present: Option<OsString>) -> Option<OsString> {
+pub fn preload(runtime: &Path, present: Option<OsString>) -> Option<OsString> {
     let path = runtime.as_os_str();
     if path
         .as_bytes()

@@ -86,6 +86,7 @@ pub fn extra_flush() -> Finding {
         }),
         first_order: 7,
         model: "x86-adr".into(),
+        crash: None,
     }
 }
 
@@ -107,6 +108,7 @@ pub fn missing_flush() -> Finding {
         }),
         first_order: 9,
         model: "x86-adr".into(),
+        crash: None,
     }
 }
 
@@ -139,5 +141,6 @@ pub fn report() -> Report {
         ],
         findings: vec![missing_flush(), extra_flush()],
         problems: vec!["recording stopped at the byte limit".into()],
+        test: None,
     }
 }

@@ -18,6 +18,36 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What limits the trust in the result: damage, limits, writes by code that was not recorded.
     pub problems: Vec<String>,
+    /// What a test of crashes did; none for rules.
+    pub test: Option<TestFigures>,
+}
+
+/// What a test did, in numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TestFigures {
+    pub model: String,
+    pub strategy: String,
+    pub operations: u64,
+    pub crash_points: u64,
+    /// Crash states that can exist; a number of any length.
+    pub possible_states: String,
+    /// Whether that is exact, or a lower bound.
+    pub possible_exact: bool,
+    pub chosen_states: u64,
+    pub duplicate_states: u64,
+    pub pruned_states: u64,
+    pub audited_states: u64,
+    pub tried_states: u64,
+    pub resumed_states: u64,
+    pub inconsistent_states: u64,
+    pub unstable_states: u64,
+    pub unexplained_states: u64,
+    /// Crash points at which a budget left something out, and those never reached.
+    pub points_cut: u64,
+    pub points_left: u64,
+    pub states_per_second: f64,
+    /// By phase, in order.
+    pub seconds: Vec<(String, f64)>,
 }
 
 /// How much was looked at.
@@ -86,6 +116,33 @@ pub struct Finding {
     pub first_order: u64,
     /// The persistency model under which it holds.
     pub model: String,
+    /// What a crash showed; none for findings of rules.
+    pub crash: Option<Crash>,
+}
+
+/// A crash that leaves the program inconsistent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Crash {
+    /// What the program does wrong afterwards, in a word: `lost`, `hang`, …
+    pub category: String,
+    /// The operation that was running or had returned last, and its place from 1.
+    pub operation: Option<(u64, String)>,
+    /// It had returned.
+    pub acknowledged: bool,
+    /// The stores that were needed; for atomicity, the one that would have made it whole.
+    pub needed: Vec<Location>,
+    /// The store that went ahead.
+    pub ahead: Option<Location>,
+    /// What a consistent program prints, where it happened and where it did not, and what this one
+    /// does.
+    pub expected: Vec<String>,
+    pub found: String,
+    /// Crash states that showed it.
+    pub states: u64,
+    /// Flushing and fencing the needed stores at once makes every one of them impossible.
+    pub mended: bool,
+    /// The command that shows it.
+    pub replay: String,
 }
 
 /// A place in the source. Lines and columns count from 1; 0 is unknown.

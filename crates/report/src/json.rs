@@ -4,6 +4,8 @@
 //! test holds this module to the latter. A reader must ignore fields that it does not know;
 //! [`VERSION`] grows when a field goes away or changes its meaning.
 
+mod crash;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -31,6 +33,8 @@ struct Document<'a> {
     findings: Vec<Finding<'a>>,
     problems: &'a [String],
     counts: Counts<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<crash::Test<'a>>,
 }
 
 #[derive(Serialize)]
@@ -78,6 +82,8 @@ struct Finding<'a> {
     history: Vec<Step<'a>>,
     model: &'a str,
     fingerprint: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crash: Option<crash::Crash<'a>>,
 }
 
 #[derive(Serialize)]
@@ -164,6 +170,7 @@ impl<'a> From<&'a Report> for Document<'a> {
                 occurrences: report.findings.iter().map(|finding| finding.count).sum(),
                 by_rule,
             },
+            test: report.test.as_ref().map(crash::Test::from),
         }
     }
 }
@@ -188,12 +195,7 @@ impl<'a> From<&'a finding::Finding> for Finding<'a> {
             count: finding.count,
             total: finding.total,
             first_order: finding.first_order,
-            location: finding.location.as_ref().map(|location| Location {
-                file: &location.file,
-                line: location.line,
-                column: location.column,
-                function: &location.function,
-            }),
+            location: finding.location.as_ref().map(Location::from),
             place: finding.place.as_ref().map(|place| Place {
                 file: &place.file,
                 offset: place.offset,
@@ -203,6 +205,18 @@ impl<'a> From<&'a finding::Finding> for Finding<'a> {
             history: finding.history.iter().map(Step::from).collect(),
             model: &finding.model,
             fingerprint: finding.fingerprint(),
+            crash: finding.crash.as_ref().map(crash::Crash::from),
+        }
+    }
+}
+
+impl<'a> From<&'a finding::Location> for Location<'a> {
+    fn from(location: &'a finding::Location) -> Self {
+        Location {
+            file: &location.file,
+            line: location.line,
+            column: location.column,
+            function: &location.function,
         }
     }
 }

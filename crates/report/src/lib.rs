@@ -21,4 +21,6 @@ pub mod terminal;
 #[cfg(test)]
 mod examples;
 
-pub use finding::{Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Step};
+pub use finding::{
+    Crash, Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Step, TestFigures,
+};

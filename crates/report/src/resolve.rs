@@ -69,6 +69,7 @@ impl<'a> Resolver<'a> {
             place,
             first_order: finding.first_order,
             model: finding.model.to_owned(),
+            crash: None,
         }
     }
 
@@ -81,6 +82,12 @@ impl<'a> Resolver<'a> {
             order: step.order,
             thread: Some(step.thread.0),
         }
+    }
+
+    /// Where an event is told: the innermost frame that is not a helper.
+    pub fn location_of(&self, site: SiteId, context: ContextId) -> Option<Location> {
+        let stack = self.stack(site, context);
+        stack.get(told_at(&stack))?.location.clone()
     }
 
     /// The call stack of an event, innermost first.

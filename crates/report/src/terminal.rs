@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use crate::finding::{Finding, Frame, Location, Report, Severity, Step};
+use crate::finding::{Crash, Finding, Frame, Location, Report, Severity, Step};
 use crate::source::{Sources, line_starts, span};
 
 /// Steps of a history that are shown; the ones before them are counted.
@@ -277,6 +277,10 @@ fn notes(finding: &Finding, style: &Style) -> Vec<String> {
     if let Some(stack) = stack_note(finding, style) {
         notes.push(stack);
     }
+    if let Some(crash) = &finding.crash {
+        notes.extend(crash_notes(crash));
+        return notes;
+    }
     if finding.count > 1 || finding.total > finding.count {
         let mut text = format!("happened {}", count(finding.count, "time"));
         if finding.total > finding.count {
@@ -289,6 +293,31 @@ fn notes(finding: &Finding, style: &Style) -> Vec<String> {
         );
         notes.push(text);
     }
+    notes
+}
+
+/// When power failed, what came of it, how often, and how to see it.
+fn crash_notes(crash: &Crash) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some((number, line)) = &crash.operation {
+        let when = match crash.acknowledged {
+            true => "after operation",
+            false => "in operation",
+        };
+        notes.push(format!("power fails {when} {number}: {line}"));
+    }
+    let mut text = String::new();
+    for (index, expected) in crash.expected.iter().enumerate() {
+        let word = if index == 0 { "expected" } else { "or" };
+        let _ = writeln!(text, "{word:>8}: {expected}");
+    }
+    let _ = write!(text, "{:>8}: {}", "found", crash.found);
+    notes.push(format!("after recovery ({}):\n{text}", crash.category));
+    notes.push(format!(
+        "shown by {}; to see it: {}",
+        count(crash.states, "crash state"),
+        crash.replay
+    ));
     notes
 }
 
@@ -333,6 +362,17 @@ fn closing(report: &Report) -> String {
         .into_iter()
         .filter(|(number, _)| *number > 0)
         .map(|(number, name)| count(number, name));
+    if let Some(test) = &report.test {
+        let found = match report.findings.len() as u64 {
+            0 => "nothing found".to_owned(),
+            findings => count(findings, "finding"),
+        };
+        return format!(
+            "{found} in {} at {}",
+            count(test.tried_states, "crash state"),
+            count(test.crash_points, "crash point")
+        );
+    }
     match report.findings.len() as u64 {
         0 => format!(
             "nothing found in {events} by {}",

@@ -1,0 +1,338 @@
+//! `crashpoint test`: record, crash, recover, judge, explain.
+//!
+//! The phases, in order: build the target; run it twice without a crash; record it; find out what
+//! a consistent program prints; try crash states; minimise those that fail; report. What each phase
+//! leaves is in the output folder, so that a run that was killed goes on from the last of them.
+
+pub mod folder;
+mod plan;
+mod progress;
+pub mod replay_data;
+mod target;
+mod tell;
+mod workload;
+
+use std::io;
+use std::path::Path;
+use std::time::Instant;
+
+use crashpoint_check::explore::{self, Exploration, ExploreError, Explored, Statistics};
+use crashpoint_check::journal::{How, Journal, JournalError};
+use crashpoint_check::minimise::{self, Causes};
+use crashpoint_check::plan::Plan;
+use crashpoint_check::references::{self, AllReferences, ReferenceError};
+use crashpoint_check::timeline::{Timeline, Walk};
+use crashpoint_check::worker::WorkerError;
+use crashpoint_report::{Report, TestFigures, json, sarif};
+use crashpoint_trace::program::Program;
+use crashpoint_trace::{OpenError, Recording};
+
+use crate::arguments;
+use crate::config::{ConfigError, Settings};
+use crate::exit::{Ending, Exit};
+use crate::folder::{FINDINGS_JSON, FINDINGS_SARIF};
+use crate::lint;
+use crate::output::Output;
+use folder::{FolderError, Held};
+use progress::Progress;
+use target::{Ground, TargetError};
+use workload::{Workload, WorkloadError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum TestError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    #[error(transparent)]
+    Explore(#[from] ExploreError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error("cannot print: {0}")]
+    Print(#[from] io::Error),
+}
+
+impl TestError {
+    /// Whose problem it is: a workload or checker that fails by itself has an exit code of its own.
+    pub fn exit(&self) -> Exit {
+        match self {
+            TestError::Target(TargetError::Fails { .. } | TargetError::Nondeterministic { .. })
+            | TestError::Reference(
+                ReferenceError::Fails { .. } | ReferenceError::Nondeterministic { .. },
+            ) => Exit::Workload,
+            _ => Exit::Usage,
+        }
+    }
+}
+
+/// How long each phase took.
+#[derive(Default)]
+struct Clock {
+    phases: Vec<(String, f64)>,
+}
+
+impl Clock {
+    fn time<R>(&mut self, phase: &str, work: impl FnOnce() -> R) -> R {
+        let began = Instant::now();
+        let result = work();
+        self.phases.push((phase.to_owned(), began.elapsed().as_secs_f64()));
+        result
+    }
+}
+
+/// The command.
+pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, TestError> {
+    let settings = Settings::for_test(arguments, output.colours_on_stderr())?;
+    let held = Held::take(&arguments.out)?;
+    let scratch = held.scratch()?;
+    let mut clock = Clock::default();
+    let prepared = match arguments.resume {
+        true => prepare_again(&settings, &held)?,
+        false => prepare(&settings, &held, scratch.path(), &mut clock, output)?,
+    };
+    let tested = test(
+        &settings,
+        &held,
+        scratch.path(),
+        &prepared,
+        arguments.resume,
+        &mut clock,
+        output,
+    )?;
+    let report = tell::report(&settings, &held, &prepared, &tested, clock.phases)?;
+    write_files(&held, &report)?;
+    let base = lint::current_folder();
+    lint::print(&report, arguments.format, base, output)?;
+    if arguments.stats {
+        print_statistics(&report, output)?;
+    }
+    Ok(match report.findings.is_empty() {
+        true => Exit::Clean.into(),
+        false => Exit::Findings.into(),
+    })
+}
+
+/// What is known before any crash.
+pub struct Prepared {
+    pub workload: Workload,
+    /// What the program prints without a crash.
+    pub printed: Vec<u8>,
+    pub recording: Recording,
+    pub program: Program,
+}
+
+fn prepare(
+    settings: &Settings,
+    held: &Held,
+    scratch: &Path,
+    clock: &mut Clock,
+    output: &mut Output,
+) -> Result<Prepared, TestError> {
+    let run = settings.target.run.as_ref().ok_or(ConfigError::NoTarget)?;
+    clock.time("build", || target::build(settings))?;
+    let workload = Workload::new(settings)?;
+    let ground = Ground::new(scratch, &workload.text)?;
+    let printed = clock.time("without a crash", || ground.plain(settings, run))?;
+    let recorded = held.file("recorded");
+    clock.time("record", || ground.record(settings, run, &recorded))?;
+    // The folder of a test is also that of its recording.
+    for part in ["trace", "models"] {
+        let to = held.file(part);
+        let _ = std::fs::remove_dir_all(&to);
+        let _ = std::fs::rename(recorded.join(part), &to);
+    }
+    let _ = std::fs::remove_dir_all(&recorded);
+    for old in ["findings", "journal"] {
+        let path = held.file(old);
+        let _ = std::fs::remove_dir_all(&path);
+        let _ = std::fs::remove_file(&path);
+    }
+    held.write("ops", &workload.text)?;
+    held.write("printed", &printed)?;
+    let (recording, program) = open(held, output)?;
+    Ok(Prepared {
+        workload,
+        printed,
+        recording,
+        program,
+    })
+}
+
+fn prepare_again(settings: &Settings, held: &Held) -> Result<Prepared, TestError> {
+    // The journal is what a run begins to write when all of this is there.
+    held.read("journal")?;
+    let text = String::from_utf8_lossy(&held.read("ops")?).into_owned();
+    let operations = crashpoint_search::parse(&text, &settings.operations);
+    let recording = Recording::open(&held.path)?;
+    let (program, _) = Program::load_available(&recording);
+    Ok(Prepared {
+        workload: Workload { operations, text },
+        printed: held.read("printed")?,
+        recording,
+        program,
+    })
+}
+
+fn open(held: &Held, output: &mut Output) -> Result<(Recording, Program), TestError> {
+    let recording = Recording::open(&held.path)?;
+    for problem in recording.problems() {
+        output.warn(&problem.to_string());
+    }
+    let (program, missing) = Program::load_available(&recording);
+    for error in missing {
+        output.warn(&format!("places have no source line: {error}"));
+    }
+    Ok((recording, program))
+}
+
+/// What came of the crashes.
+pub struct Tested {
+    pub timeline: Timeline,
+    pub references: AllReferences,
+    pub statistics: Statistics,
+    pub causes: Causes,
+    pub details: Vec<tell::Detail>,
+    pub problems: Vec<String>,
+}
+
+fn test(
+    settings: &Settings,
+    held: &Held,
+    scratch: &Path,
+    prepared: &Prepared,
+    resume: bool,
+    clock: &mut Clock,
+    output: &mut Output,
+) -> Result<Tested, TestError> {
+    let plan = plan::make(settings, prepared, scratch)?;
+    let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
+    let timeline = clock.time("analyse", || walk.survey());
+    plan::check(settings, prepared, &timeline)?;
+    let mut workers = clock.time("start", || plan.workers())?;
+    let references = clock.time("references", || {
+        references::references(&plan, &timeline, &mut workers, &prepared.printed)
+    })?;
+    let identity = plan::identity(settings, prepared);
+    let path = held.file("journal");
+    let (journal, known) = match resume {
+        true => Journal::resume(&path, &identity)?,
+        false => (Journal::create(&path, &identity)?, Vec::new()),
+    };
+    let mut strategy = plan::strategy(settings);
+    let progress = Progress::new(timeline.points, output);
+    let mut explore = |plan: &Plan<'_>, known: &[_]| -> Result<Explored, TestError> {
+        for worker in &mut workers {
+            worker.rewind()?;
+        }
+        let exploration = Exploration {
+            plan,
+            timeline: &timeline,
+            references: &references.lists,
+            journal: Some(&journal),
+            known,
+            watcher: &progress,
+        };
+        Ok(explore::explore(&exploration, strategy.as_mut(), &mut workers)?)
+    };
+    let mut problems = Vec::new();
+    let mut explored = clock.time("explore", || explore(&plan, &known))?;
+    if explored.pruning_is_wrong {
+        problems.push(
+            "code that was not built by crashpoint-cc reads persistent memory, so that nothing \
+             was left out as unread"
+                .to_owned(),
+        );
+        let (_, all) = Journal::resume(&path, &identity)?;
+        let tried: Vec<_> = all.into_iter().filter(|result| result.how == How::Tried).collect();
+        let everything = Plan {
+            prune: false,
+            ..plan::make(settings, prepared, scratch)?
+        };
+        explored = clock.time("explore again", || explore(&everything, &tried))?;
+    }
+    progress.finish();
+    let Explored {
+        statistics,
+        failing,
+        table,
+        ..
+    } = explored;
+    let worker = &mut workers[0];
+    worker.rewind()?;
+    let mut causes = clock.time("minimise", || {
+        minimise::minimise(&plan, &timeline, &references.lists, &failing, table, worker)
+    })?;
+    tell::merge(prepared, &timeline, &mut causes);
+    worker.rewind()?;
+    let details = clock.time("explain", || {
+        tell::details(&plan, &timeline, &references, &causes, worker)
+    })?;
+    Ok(Tested {
+        timeline,
+        references,
+        statistics,
+        causes,
+        details,
+        problems,
+    })
+}
+
+fn write_files(held: &Held, report: &Report) -> Result<(), FolderError> {
+    let base = lint::current_folder();
+    held.write(FINDINGS_JSON, json::render(report))?;
+    held.write(FINDINGS_SARIF, sarif::render(report, base.as_deref()))
+}
+
+fn print_statistics(report: &Report, output: &mut Output) -> io::Result<()> {
+    let Some(test) = &report.test else {
+        return Ok(());
+    };
+    let TestFigures {
+        possible_states,
+        possible_exact,
+        chosen_states,
+        duplicate_states,
+        pruned_states,
+        audited_states,
+        tried_states,
+        resumed_states,
+        inconsistent_states,
+        unstable_states,
+        points_cut,
+        points_left,
+        states_per_second,
+        seconds,
+        crash_points,
+        operations,
+        strategy,
+        model,
+        unexplained_states,
+    } = test;
+    let at_least = if *possible_exact { "" } else { "at least " };
+    let mut text = format!(
+        "model {model}, strategy {strategy}\n\
+         {operations} operations, {crash_points} crash points\n\
+         {at_least}{possible_states} crash states are possible\n\
+         {chosen_states} chosen: {duplicate_states} with an image met before, {pruned_states} \
+         that differ only in what was not read ({audited_states} of these tried all the same), \
+         {tried_states} tried ({states_per_second:.0} per second), {resumed_states} known from \
+         before\n\
+         {inconsistent_states} inconsistent, {unstable_states} without a verdict, \
+         {unexplained_states} not explained\n\
+         {points_cut} crash points cut short by a budget, {points_left} not reached\n"
+    );
+    for (phase, time) in seconds {
+        text += &format!("{time:8.3} s  {phase}\n");
+    }
+    output.print(&text)
+}

@@ -1,0 +1,514 @@
+//! From causes to findings: source lines, what went wrong in words, and what replays it.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crashpoint_check::judge::{Observed, Oracle, References, first_difference, lines};
+use crashpoint_check::minimise::{Cause, Causes, Kind};
+use crashpoint_check::plan::Plan;
+use crashpoint_check::references::{AllReferences, Forgotten};
+use crashpoint_check::server::{End, Ended};
+use crashpoint_check::timeline::{Phase, Timeline};
+use crashpoint_check::worker::{Worker, WorkerError};
+use crashpoint_persist::graph::NodeId;
+use crashpoint_report::resolve::Resolver;
+use crashpoint_report::{
+    Crash, Finding, Location, Place, Report, Rule, Severity, Step, TestFigures,
+};
+
+use super::folder::Held;
+use super::replay_data::{self, Replay};
+use super::{Prepared, TestError, Tested, plan};
+use crate::config::{self, Settings};
+use crate::lint;
+
+/// What a cause looks like from outside.
+pub struct Detail {
+    pub ended: Ended,
+    pub category: &'static str,
+    pub expected: Vec<String>,
+    pub found: String,
+    pub replay: Replay,
+}
+
+fn location(resolver: &Resolver<'_>, timeline: &Timeline, node: NodeId) -> Option<Location> {
+    let node = &timeline.nodes[node.index()];
+    resolver.location_of(node.site, node.context)
+}
+
+/// Causes whose stores stand in the same source lines are one.
+pub fn merge(prepared: &Prepared, timeline: &Timeline, causes: &mut Causes) {
+    let resolver = Resolver::new(&prepared.recording, &prepared.program);
+    let line = |node: NodeId| {
+        let location = location(&resolver, timeline, node);
+        location.map(|location| (location.file, location.line))
+    };
+    let key = |cause: &Cause| match (cause.kind, cause.ahead) {
+        (Kind::Ordering | Kind::Atomicity, Some(ahead)) => (cause.kind, line(ahead)),
+        (kind, _) => (kind, cause.needed.first().and_then(|node| line(*node))),
+    };
+    let mut merged: Vec<Cause> = Vec::new();
+    for cause in std::mem::take(&mut causes.causes) {
+        let same = merged.iter_mut().find(|known| key(known) == key(&cause));
+        match same {
+            Some(known) => absorb(known, cause),
+            None => merged.push(cause),
+        }
+    }
+    causes.causes = merged;
+}
+
+/// The smaller state tells the story of both.
+fn absorb(known: &mut Cause, mut other: Cause) {
+    if other.state.lost.len() < known.state.lost.len() {
+        std::mem::swap(known, &mut other);
+    }
+    known.states += other.states;
+    known.mended_by_persisting &= other.mended_by_persisting;
+    known.needed.extend(other.needed);
+}
+
+/// Runs each cause's state once more, for what it prints.
+pub fn details(
+    plan: &Plan<'_>,
+    timeline: &Timeline,
+    references: &AllReferences,
+    causes: &Causes,
+    worker: &mut Worker<'_>,
+) -> Result<Vec<Detail>, WorkerError> {
+    let mut order: Vec<usize> = (0..causes.causes.len()).collect();
+    order.sort_by_key(|index| causes.causes[*index].state.durable);
+    let mut found: Vec<Option<Detail>> = causes.causes.iter().map(|_| None).collect();
+    let mut durable = 0;
+    for index in order {
+        let cause = &causes.causes[index];
+        let new = &timeline.durable[durable..cause.state.durable];
+        worker.advance(new.iter().map(|id| &timeline.nodes[id.index()]))?;
+        durable = cause.state.durable;
+        let kept = cause.state.kept.iter().map(|id| &timeline.nodes[*id as usize]);
+        let patch = worker.image().patch(kept);
+        let list_id = cause.state.phase.list();
+        let acknowledged = matches!(cause.state.phase, Phase::After(_));
+        let list = plan.list(list_id, acknowledged);
+        let ended = worker.run(&patch, &list, false)?;
+        let of_list = references.lists.get(list_id.0 as usize);
+        let (category, expected, said) = describe(plan, cause, &ended, of_list);
+        let mut image = worker.image().clone();
+        for (word, value) in &patch {
+            image.set_word(*word, *value);
+        }
+        found[index] = Some(Detail {
+            category,
+            expected,
+            found: said,
+            replay: Replay::new(plan, cause, image, list_id, of_list, &ended),
+            ended,
+        });
+    }
+    Ok(found.into_iter().flatten().collect())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What the program does wrong: a word, what was expected, and what it does.
+fn describe(
+    plan: &Plan<'_>,
+    cause: &Cause,
+    ended: &Ended,
+    references: Option<&References>,
+) -> (&'static str, Vec<String>, String) {
+    let said = text(&ended.stderr);
+    let last = said.lines().last().map_or(String::new(), |line| format!(": {line}"));
+    let recovered = !ended.stdout.is_empty();
+    match (ended.end, plan.oracle) {
+        (End::Killed { .. }, _) if !recovered => {
+            return ("crash in recovery", Vec::new(), format!("the program {}{last}", ended.end));
+        }
+        (End::Killed { .. }, _) => {
+            return (
+                "unexpected failure of an operation",
+                Vec::new(),
+                format!("the program {}{last}", ended.end),
+            );
+        }
+        (End::TimedOut | End::TooMuchOutput, _) => {
+            return ("hang", Vec::new(), format!("the program {}", ended.end));
+        }
+        (End::Exited(_), Oracle::Checker) => {
+            return ("inconsistent", Vec::new(), format!("the checker {}{last}", ended.end));
+        }
+        (End::Exited(code), Oracle::Output | Oracle::Visible) if code != 0 => {
+            let category = match recovered {
+                true => "unexpected failure of an operation",
+                false => "recovery refuses",
+            };
+            return (category, Vec::new(), format!("the program {}{last}", ended.end));
+        }
+        (End::Exited(_), _) => {}
+    }
+    let Some(references) = references else {
+        return ("inconsistent", Vec::new(), format!("the program {}", ended.end));
+    };
+    differences(plan, cause, ended, references)
+}
+
+/// The first line that differs from what a consistent program prints.
+fn differences(
+    plan: &Plan<'_>,
+    cause: &Cause,
+    ended: &Ended,
+    references: &References,
+) -> (&'static str, Vec<String>, String) {
+    let list = &plan.lists[cause.state.phase.list().0 as usize];
+    let operation = |line: usize| list.text.lines().nth(line).unwrap_or("").trim();
+    let done = first_difference(&references.done.stdout, &ended.stdout);
+    let Some((at, expected, found)) = done else {
+        return ("inconsistent", Vec::new(), format!("the program {}", ended.end));
+    };
+    let shown = |side: Option<&[u8]>| side.map_or("nothing".to_owned(), text);
+    let asked = operation(at);
+    let tell = |side: Option<&[u8]>| match asked.is_empty() {
+        true => shown(side),
+        false => format!("`{asked}` prints {}", shown(side)),
+    };
+    let skipped = lines(&references.skipped.stdout).nth(at);
+    let mut wanted = vec![tell(expected)];
+    if cause.kind != Kind::Durability && skipped != expected {
+        wanted.push(tell(skipped));
+    }
+    let absent = absent(references, list.text.as_str());
+    let is_absent = |side: Option<&[u8]>| side.is_some() && side == absent.as_deref();
+    let category = match (cause.kind, is_absent(expected), is_absent(found)) {
+        (Kind::Durability, _, _) | (_, false, true) => "lost",
+        (_, true, false) => "resurrected",
+        (_, true, true) | (_, false, false) => "wrong value",
+    };
+    (category, wanted, tell(found))
+}
+
+/// What the program prints for something that is not there: the line that most questions about
+/// removed things share. Known only if two questions are answered alike.
+fn absent(references: &References, list: &str) -> Option<Vec<u8>> {
+    let mut counts: Vec<(&[u8], usize)> = Vec::new();
+    for line in lines(&references.done.stdout).take(list.lines().count()) {
+        match counts.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((line, 1)),
+        }
+    }
+    // Values are distinct; words such as `ok` and `missing` are not. Of these, the one that is no
+    // acknowledgement cannot be told in general, so numbers are left out and the rest is counted.
+    counts.retain(|(line, _)| !line.iter().any(u8::is_ascii_digit));
+    let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    (most.1 > 1 && most.0 != b"ok").then(|| most.0.to_vec())
+}
+
+const HELP_ATOMICITY: &str = "no order of the stores helps: keep what both belong to in a log, or \
+                              make the change visible by one store of 8 bytes";
+
+pub fn report(
+    settings: &Settings,
+    held: &Held,
+    prepared: &Prepared,
+    tested: &Tested,
+    seconds: Vec<(String, f64)>,
+) -> Result<Report, TestError> {
+    let resolver = Resolver::new(&prepared.recording, &prepared.program);
+    let teller = Teller {
+        settings,
+        prepared,
+        tested,
+        resolver: &resolver,
+    };
+    let mut findings = Vec::new();
+    for (index, (cause, detail)) in tested.causes.causes.iter().zip(&tested.details).enumerate() {
+        let folder = held.file("findings").join((index + 1).to_string());
+        replay_data::write(&folder, &detail.replay).map_err(|source| {
+            TestError::Folder(super::folder::FolderError::Io {
+                path: folder.clone(),
+                source,
+            })
+        })?;
+        findings.push(teller.finding(cause, detail, &shown(&folder)));
+    }
+    findings.extend(tested.references.forgotten.first().map(|first| teller.forgotten(first)));
+    let statistics = &tested.statistics;
+    let explore = seconds.iter().filter(|(phase, _)| phase.starts_with("explore"));
+    let explored: f64 = explore.map(|(_, time)| time).sum();
+    let events = prepared.recording.statistics().events();
+    let total: f64 = seconds.iter().map(|(_, time)| time).sum();
+    let _ = events;
+    Ok(Report {
+        recording: held.path.clone(),
+        command: lint::command(&prepared.recording),
+        figures: lint::figures(&prepared.recording, Duration::from_secs_f64(total)),
+        rules: rules(),
+        findings,
+        problems: tested.problems.clone(),
+        test: Some(TestFigures {
+            model: plan::model(settings.target.model).name().to_owned(),
+            strategy: plan::strategy(settings).name().to_owned(),
+            operations: tested.timeline.operations.len() as u64,
+            crash_points: statistics.points,
+            possible_states: statistics.possible.to_string(),
+            possible_exact: statistics.exact,
+            chosen_states: statistics.chosen,
+            duplicate_states: statistics.duplicates,
+            pruned_states: statistics.pruned,
+            audited_states: statistics.audited,
+            tried_states: statistics.tried,
+            resumed_states: statistics.resumed,
+            inconsistent_states: statistics.inconsistent,
+            unstable_states: statistics.unstable,
+            unexplained_states: tested.causes.unexplained,
+            points_cut: statistics.points_cut,
+            points_left: statistics.points_left,
+            states_per_second: statistics.tried as f64 / explored.max(1e-9),
+            seconds,
+        }),
+    })
+}
+
+/// Relative to where we are, if that is shorter.
+fn shown(path: &std::path::Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let relative = path.strip_prefix(&here).map(PathBuf::from);
+    relative.unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+fn rules() -> Vec<Rule> {
+    let rule = |id: &str, summary: &str| Rule {
+        id: id.to_owned(),
+        severity: Severity::Error,
+        summary: summary.to_owned(),
+        manual: String::new(),
+    };
+    vec![
+        rule("ordering", "a store can be durable before one that it needs"),
+        rule("atomicity", "a crash between two stores leaves a state that is neither old nor new"),
+        rule("durability", "an operation that has returned can be lost"),
+        rule("recovery", "recovery forgets something though nothing was lost"),
+    ]
+}
+
+struct Teller<'t> {
+    settings: &'t Settings,
+    prepared: &'t Prepared,
+    tested: &'t Tested,
+    resolver: &'t Resolver<'t>,
+}
+
+impl Teller<'_> {
+    fn location(&self, node: NodeId) -> Option<Location> {
+        location(self.resolver, &self.tested.timeline, node)
+    }
+
+    /// Distinct places of nodes, in order.
+    fn locations(&self, nodes: &[NodeId]) -> Vec<Location> {
+        let mut nodes = nodes.to_vec();
+        nodes.sort_unstable();
+        let mut found: Vec<Location> = Vec::new();
+        for location in nodes.iter().filter_map(|node| self.location(*node)) {
+            let same = |known: &Location| known.file == location.file && known.line == location.line;
+            if !found.iter().any(same) {
+                found.push(location);
+            }
+        }
+        found
+    }
+
+    fn step(&self, node: NodeId, what: &str) -> Step {
+        let stored = &self.tested.timeline.nodes[node.index()];
+        Step {
+            what: what.to_owned(),
+            location: self.location(node),
+            order: stored.order,
+            thread: Some(stored.thread.0),
+        }
+    }
+
+    fn finding(&self, cause: &Cause, detail: &Detail, folder: &str) -> Finding {
+        let needed = self.locations(&cause.needed);
+        let ahead = cause.ahead.and_then(|node| self.location(node));
+        let main = match cause.kind {
+            Kind::Ordering | Kind::Atomicity => cause.ahead.or(cause.needed.first().copied()),
+            Kind::Durability => cause.needed.first().copied(),
+        };
+        let nodes = &self.tested.timeline.nodes;
+        let stored = main.map(|node| &nodes[node.index()]);
+        let stack = stored.map_or_else(Vec::new, |node| {
+            self.resolver.stack(node.site, node.context)
+        });
+        let (message, help) = self.words(cause, &needed);
+        let (operation, acknowledged) = match cause.state.phase {
+            Phase::Opening => (None, false),
+            Phase::In(operation) => (Some(operation), false),
+            Phase::After(operation) => (Some(operation), true),
+        };
+        let line = |operation: u32| {
+            let line = self.prepared.workload.line(operation).to_owned();
+            (u64::from(operation) + 1, line)
+        };
+        Finding {
+            rule: rule_of(cause.kind).to_owned(),
+            severity: Severity::Error,
+            count: cause.states,
+            total: cause.states,
+            message,
+            help,
+            location: main.and_then(|node| self.location(node)),
+            stack,
+            history: self.history(cause),
+            place: stored.map(|node| Place {
+                file: self
+                    .prepared
+                    .recording
+                    .file(node.address.file())
+                    .path
+                    .display()
+                    .to_string(),
+                offset: node.address.offset(),
+                length: u64::from(node.length),
+            }),
+            first_order: stored.map_or(0, |node| node.order),
+            model: plan::model(self.settings.target.model).name().to_owned(),
+            crash: Some(Crash {
+                category: detail.category.to_owned(),
+                operation: operation.map(line),
+                acknowledged,
+                needed,
+                ahead,
+                expected: detail.expected.clone(),
+                found: detail.found.clone(),
+                states: cause.states,
+                mended: cause.mended_by_persisting,
+                replay: format!("crashpoint replay {folder}"),
+            }),
+        }
+    }
+
+    fn history(&self, cause: &Cause) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut lines: Vec<(String, u32)> = Vec::new();
+        let mut add = |steps: &mut Vec<Step>, node: NodeId, what: &str| {
+            let step = self.step(node, what);
+            let line = step.location.as_ref().map(|at| (at.file.clone(), at.line));
+            if line.as_ref().is_none_or(|line| !lines.contains(line)) {
+                lines.extend(line);
+                steps.push(step);
+            }
+        };
+        let mut needed = cause.needed.clone();
+        needed.sort_unstable();
+        if let Some(ahead) = cause.ahead {
+            let what = match cause.kind {
+                Kind::Ordering => "this store is durable",
+                Kind::Atomicity | Kind::Durability => "this store is durable, and power fails",
+            };
+            add(&mut steps, ahead, what);
+        }
+        for node in needed {
+            let what = match cause.kind {
+                Kind::Ordering => "this store, which it needs, is lost",
+                Kind::Durability => "this store is lost",
+                Kind::Atomicity => "this store would make it whole",
+            };
+            add(&mut steps, node, what);
+        }
+        steps.sort_by_key(|step| step.order);
+        steps
+    }
+
+    /// What is wrong, and what to do.
+    fn words(&self, cause: &Cause, needed: &[Location]) -> (String, String) {
+        let lines = needed.iter().map(|at| {
+            let name = at.file.rsplit('/').next().unwrap_or_default();
+            format!("{name}:{}", at.line)
+        });
+        let lines = lines.collect::<Vec<_>>().join(", ");
+        let fix = match self.settings.target.model {
+            config::Model::X86 => "a flush and a fence",
+            config::Model::Eadr => "a store of 8 bytes that comes last",
+            config::Model::Msync => "msync",
+        };
+        match cause.kind {
+            Kind::Ordering => {
+                let help = match cause.mended_by_persisting {
+                    true => format!(
+                        "{fix} after the store at {lines} makes every failing state of this \
+                         finding impossible (checked on this recording)"
+                    ),
+                    false => format!("make the store at {lines} durable before this one"),
+                };
+                ("this store can be durable before one that it needs".to_owned(), help)
+            }
+            Kind::Durability => (
+                "this store can be lost after the operation has returned".to_owned(),
+                format!(
+                    "{fix} after the store at {lines} makes every failing state of this finding \
+                     impossible (checked on this recording)"
+                ),
+            ),
+            Kind::Atomicity => (
+                "a crash right after this store leaves a state that is neither old nor new"
+                    .to_owned(),
+                HELP_ATOMICITY.to_owned(),
+            ),
+        }
+    }
+
+    /// Nothing was lost, and still it is not as it was.
+    fn forgotten(&self, first: &Forgotten) -> Finding {
+        let line = |operation: u32| self.prepared.workload.line(operation).to_owned();
+        let count = self.tested.references.forgotten.len() as u64;
+        Finding {
+            rule: "recovery".to_owned(),
+            severity: Severity::Error,
+            count,
+            total: count,
+            message: "recovery forgets something though nothing was lost".to_owned(),
+            help: "what the program needs after a restart must be in persistent memory, or be \
+                   computed from it when the pool is opened"
+                .to_owned(),
+            location: None,
+            stack: Vec::new(),
+            history: Vec::new(),
+            place: None,
+            first_order: 0,
+            model: plan::model(self.settings.target.model).name().to_owned(),
+            crash: Some(Crash {
+                category: "wrong after a restart".to_owned(),
+                operation: Some((u64::from(first.operation) + 1, line(first.operation))),
+                acknowledged: true,
+                needed: Vec::new(),
+                ahead: None,
+                expected: vec![format!("`{}` prints {}", line(first.at as u32), first.expected)],
+                found: format!("`{}` prints {}", line(first.at as u32), first.found),
+                states: count,
+                mended: false,
+                replay: String::new(),
+            }),
+        }
+    }
+}
+
+fn rule_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Ordering => "ordering",
+        Kind::Atomicity => "atomicity",
+        Kind::Durability => "durability",
+    }
+}
+
+/// For the replay's own verdict.
+pub fn observed(oracle: Oracle, ended: &Ended, references: Option<&References>) -> Observed {
+    Observed::new(oracle, ended, references)
+}
+
+/// Errors of the folder of a finding.
+pub fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason.to_owned())
+}

@@ -1,0 +1,169 @@
+//! The operations of a test: where they come from, and which of them run after each crash.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crashpoint_check::judge::lines;
+use crashpoint_check::plan::ListText;
+use crashpoint_search::{self as search, Operation, OperationKind};
+
+use crate::config::Settings;
+
+/// Probes after one crash. The newest keys come first, so that what is left out is old.
+const PROBES: usize = 1000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    #[error("cannot read the operations in {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} holds no operations", path.display())]
+    Empty { path: PathBuf },
+}
+
+/// All operations, in order.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub operations: Vec<Operation>,
+    /// As a file that a user can keep.
+    pub text: String,
+}
+
+impl Workload {
+    pub fn new(settings: &Settings) -> Result<Workload, WorkloadError> {
+        let kinds = &settings.operations;
+        if let Some(path) = &settings.test.ops_file {
+            let text = std::fs::read_to_string(path).map_err(|source| WorkloadError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            let operations = search::parse(&text, kinds);
+            if operations.is_empty() {
+                return Err(WorkloadError::Empty { path: path.clone() });
+            }
+            return Ok(Workload { operations, text });
+        }
+        let generator = settings.test.generator(kinds);
+        let operations = search::generate(&generator);
+        let text = search::write(&operations, Some(&generator));
+        Ok(Workload { operations, text })
+    }
+
+    /// What was kept of an earlier run.
+    pub fn read(path: &Path, kinds: &[OperationKind]) -> io::Result<Workload> {
+        let text = std::fs::read_to_string(path)?;
+        let operations = search::parse(&text, kinds);
+        Ok(Workload { operations, text })
+    }
+
+    /// What runs after a crash in each operation: questions about all that was touched, then what
+    /// would have followed. `printed` is the output of a run without a crash.
+    pub fn lists(&self, settings: &Settings, printed: &[u8]) -> Vec<ListText> {
+        let by_line = LinePerOperation::of(printed, self.operations.len());
+        let suffix = settings.test.suffix;
+        let list = |number: usize| {
+            let mut text = String::new();
+            let probes = match number.checked_sub(1) {
+                Some(upto) if settings.test.probe => {
+                    search::probes(&self.operations, upto, &settings.operations, PROBES)
+                }
+                _ => Vec::new(),
+            };
+            let rest = &self.operations[number..];
+            let after = &rest[..rest.len().min(suffix)];
+            for operation in probes.iter().chain(after) {
+                text += &operation.line;
+                text.push('\n');
+            }
+            ListText {
+                text,
+                probes: probes.len(),
+                operations: after.len(),
+                printed_before: by_line.first(number.saturating_sub(1)),
+                printed_after: by_line.first(number),
+            }
+        };
+        (0..=self.operations.len()).map(list).collect()
+    }
+
+    /// The line of an operation, as a user knows it.
+    pub fn line(&self, operation: u32) -> &str {
+        let known = self.operations.get(operation as usize);
+        known.map_or("", |operation| operation.line.trim())
+    }
+}
+
+/// What a program had printed when so many operations were done. Known where it prints one line for
+/// each; otherwise nothing is claimed to have been printed, and nothing is acknowledged.
+struct LinePerOperation<'a> {
+    lines: Vec<&'a [u8]>,
+}
+
+impl<'a> LinePerOperation<'a> {
+    fn of(printed: &'a [u8], operations: usize) -> LinePerOperation<'a> {
+        let lines: Vec<&[u8]> = lines(printed).collect();
+        match lines.len() == operations {
+            true => LinePerOperation { lines },
+            false => LinePerOperation { lines: Vec::new() },
+        }
+    }
+
+    fn first(&self, count: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        for line in self.lines.iter().take(count) {
+            text.extend(*line);
+            text.push(b'\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashpoint_search::ArgumentKind;
+
+    fn settings() -> Settings {
+        let mut settings = Settings::default();
+        settings.test.suffix = 1;
+        settings.operations = vec![
+            OperationKind::new("put", vec![ArgumentKind::NewKey, ArgumentKind::Value]),
+            OperationKind {
+                read_only: true,
+                ..OperationKind::new("get", vec![ArgumentKind::UsedKey])
+            },
+        ];
+        settings
+    }
+
+    #[test]
+    fn after_a_crash_everything_touched_is_asked_for_and_the_rest_goes_on() {
+        let settings = settings();
+        let text = "put 1 5\nput 2 6\nput 3 7\n".to_owned();
+        let operations = search::parse(&text, &settings.operations);
+        let workload = Workload { operations, text };
+        let lists = workload.lists(&settings, b"a\nb\nc\n");
+        let texts: Vec<&str> = lists.iter().map(|list| list.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "put 1 5\n",
+                "get 1\nput 2 6\n",
+                "get 2\nget 1\nput 3 7\n",
+                "get 3\nget 2\nget 1\n"
+            ]
+        );
+        assert_eq!(lists[2].printed_before, b"a\n");
+        assert_eq!(lists[2].printed_after, b"a\nb\n");
+        assert_eq!((lists[2].probes, lists[2].operations), (2, 1));
+    }
+
+    #[test]
+    fn output_that_is_not_one_line_each_acknowledges_nothing() {
+        let settings = settings();
+        let text = "put 1 5\nput 2 6\n".to_owned();
+        let operations = search::parse(&text, &settings.operations);
+        let workload = Workload { operations, text };
+        let lists = workload.lists(&settings, b"one line\n");
+        assert!(lists.iter().all(|list| list.printed_after.is_empty()));
+    }
+}

@@ -1,0 +1,100 @@
+//! The wire form of what only tests of crashes have.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Location;
+use crate::finding;
+
+#[derive(Serialize)]
+pub struct Crash<'a> {
+    category: &'a str,
+    operation: Option<Operation<'a>>,
+    acknowledged: bool,
+    needed: Vec<Location<'a>>,
+    ahead: Option<Location<'a>>,
+    expected: &'a [String],
+    found: &'a str,
+    states: u64,
+    mended: bool,
+    replay: &'a str,
+}
+
+#[derive(Serialize)]
+struct Operation<'a> {
+    number: u64,
+    line: &'a str,
+}
+
+impl<'a> From<&'a finding::Crash> for Crash<'a> {
+    fn from(crash: &'a finding::Crash) -> Self {
+        let operation = crash.operation.as_ref();
+        Crash {
+            category: &crash.category,
+            operation: operation.map(|(number, line)| Operation {
+                number: *number,
+                line,
+            }),
+            acknowledged: crash.acknowledged,
+            needed: crash.needed.iter().map(Location::from).collect(),
+            ahead: crash.ahead.as_ref().map(Location::from),
+            expected: &crash.expected,
+            found: &crash.found,
+            states: crash.states,
+            mended: crash.mended,
+            replay: &crash.replay,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct Test<'a> {
+    model: &'a str,
+    strategy: &'a str,
+    operations: u64,
+    crash_points: u64,
+    /// A string: it may have more digits than any number type.
+    possible_states: &'a str,
+    possible_exact: bool,
+    chosen_states: u64,
+    duplicate_states: u64,
+    pruned_states: u64,
+    audited_states: u64,
+    tried_states: u64,
+    resumed_states: u64,
+    inconsistent_states: u64,
+    unstable_states: u64,
+    unexplained_states: u64,
+    points_cut: u64,
+    points_left: u64,
+    states_per_second: f64,
+    seconds: BTreeMap<&'a str, f64>,
+}
+
+impl<'a> From<&'a finding::TestFigures> for Test<'a> {
+    fn from(figures: &'a finding::TestFigures) -> Self {
+        let seconds = figures.seconds.iter();
+        Test {
+            model: &figures.model,
+            strategy: &figures.strategy,
+            operations: figures.operations,
+            crash_points: figures.crash_points,
+            possible_states: &figures.possible_states,
+            possible_exact: figures.possible_exact,
+            chosen_states: figures.chosen_states,
+            duplicate_states: figures.duplicate_states,
+            pruned_states: figures.pruned_states,
+            audited_states: figures.audited_states,
+            tried_states: figures.tried_states,
+            resumed_states: figures.resumed_states,
+            inconsistent_states: figures.inconsistent_states,
+            unstable_states: figures.unstable_states,
+            unexplained_states: figures.unexplained_states,
+            points_cut: figures.points_cut,
+            points_left: figures.points_left,
+            states_per_second: figures.states_per_second,
+            seconds: seconds.map(|(phase, time)| (phase.as_str(), *time)).collect(),
+        }
+    }
+}
