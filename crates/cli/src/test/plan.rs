@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crashpoint_abi::env;
 use crashpoint_cc::locate;
 use crashpoint_check::image::{self, Image};
 use crashpoint_check::journal::Identity;
@@ -244,11 +243,6 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
-}
-
-/// Variables by which a checker or a debugger finds the pool where it was.
-pub fn replay_environment(patterns: &[String]) -> (&'static str, String) {
-    (env::PM, patterns.join(":"))
 }
 
 #[cfg(test)]

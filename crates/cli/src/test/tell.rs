@@ -1,10 +1,9 @@
 //! From causes to findings: source lines, what went wrong in words, and what replays it.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crashpoint_check::judge::{Observed, Oracle, References, first_difference, lines};
+use crashpoint_check::judge::{Oracle, References, first_difference, lines};
 use crashpoint_check::minimise::{Cause, Causes, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{AllReferences, Forgotten};
@@ -25,7 +24,6 @@ use crate::lint;
 
 /// What a cause looks like from outside.
 pub struct Detail {
-    pub ended: Ended,
     pub category: &'static str,
     pub expected: Vec<String>,
     pub found: String,
@@ -103,7 +101,6 @@ pub fn details(
             expected,
             found: said,
             replay: Replay::new(plan, cause, image, list_id, of_list, &ended),
-            ended,
         });
     }
     Ok(found.into_iter().flatten().collect())
@@ -238,9 +235,7 @@ pub fn report(
     let statistics = &tested.statistics;
     let explore = seconds.iter().filter(|(phase, _)| phase.starts_with("explore"));
     let explored: f64 = explore.map(|(_, time)| time).sum();
-    let events = prepared.recording.statistics().events();
     let total: f64 = seconds.iter().map(|(_, time)| time).sum();
-    let _ = events;
     Ok(Report {
         recording: held.path.clone(),
         command: lint::command(&prepared.recording),
@@ -501,14 +496,4 @@ fn rule_of(kind: Kind) -> &'static str {
         Kind::Atomicity => "atomicity",
         Kind::Durability => "durability",
     }
-}
-
-/// For the replay's own verdict.
-pub fn observed(oracle: Oracle, ended: &Ended, references: Option<&References>) -> Observed {
-    Observed::new(oracle, ended, references)
-}
-
-/// Errors of the folder of a finding.
-pub fn invalid(reason: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason.to_owned())
 }

@@ -1,11 +1,11 @@
 //! The operations of a test: where they come from, and which of them run after each crash.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crashpoint_check::judge::lines;
 use crashpoint_check::plan::ListText;
-use crashpoint_search::{self as search, Operation, OperationKind};
+use crashpoint_search::{self as search, Operation};
 
 use crate::config::Settings;
 
@@ -45,13 +45,6 @@ impl Workload {
         let generator = settings.test.generator(kinds);
         let operations = search::generate(&generator);
         let text = search::write(&operations, Some(&generator));
-        Ok(Workload { operations, text })
-    }
-
-    /// What was kept of an earlier run.
-    pub fn read(path: &Path, kinds: &[OperationKind]) -> io::Result<Workload> {
-        let text = std::fs::read_to_string(path)?;
-        let operations = search::parse(&text, kinds);
         Ok(Workload { operations, text })
     }
 
@@ -120,7 +113,7 @@ impl<'a> LinePerOperation<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crashpoint_search::ArgumentKind;
+    use crashpoint_search::{ArgumentKind, OperationKind};
 
     fn settings() -> Settings {
         let mut settings = Settings::default();
