@@ -49,6 +49,13 @@ mod model;
 mod node;
 mod walker;
 
+#[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+
 pub use count::Count;
 pub use frontier::{Chain, Cut, Frontier, Implication};
 pub use model::Model;

@@ -54,7 +54,7 @@ struct Need {
     what: What,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Track {
     key: Key,
     nodes: VecDeque<NodeId>,
@@ -64,7 +64,7 @@ struct Track {
     last: [Option<NodeId>; 8],
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Barrier {
     nodes: SmallVec<[UpTo; 2]>,
     /// Its nodes need this thread's barriers up to this number anyhow.
@@ -72,7 +72,7 @@ struct Barrier {
 }
 
 /// Barriers of a thread that are not known to be passed, with numbers from 1.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Barriers {
     passed: u64,
     live: VecDeque<Barrier>,
@@ -84,7 +84,7 @@ impl Barriers {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Chains {
     tracks: Vec<Track>,
     free: Vec<ChainId>,
@@ -267,7 +267,6 @@ impl Chains {
             }
             if track.nodes.is_empty() {
                 let key = track.key;
-                track.last = [None; 8];
                 self.by_key.remove(&key);
                 self.words -= usize::from(matches!(key, Key::Word(_)));
                 self.free.push(chain);

@@ -26,7 +26,7 @@ pub struct Fed {
 /// Follows a recording and knows what a crash may lose.
 ///
 /// Pure, and linear in the nodes issued: each is added once and becomes durable at most once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Walker {
     model: Model,
     nodes: Vec<Node>,
