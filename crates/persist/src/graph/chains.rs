@@ -2,9 +2,10 @@
 //!
 //! A chain is named by the place that it is for, and lives while it has pending nodes. What a node
 //! needs besides its chain's earlier nodes is kept beside it: older nodes of another chain, or
-//! barriers of its thread. A *barrier* is a `clflush`: the nodes that its line had then. A node that
-//! is issued after `n` barriers of its thread needs all of them, so that the numbers of the first
-//! and last barrier describe it, and no work grows with the number of barriers between.
+//! barriers of its thread. A *barrier* is a `clflush`: the nodes that its line had then. A node
+//! that is issued after `n` barriers of its thread needs all of them, so that the numbers of the
+//! first and last barrier describe it, and no work grows with the number of barriers between.
+//! Only [`Chains::collect`] spells them out, without those that others imply.
 //!
 //! References to nodes of a chain ("up to this node") are never cleaned up. Nodes are numbered in
 //! the order of issue: when the nodes are durable, or the chain's slot serves another place, every

@@ -1,7 +1,7 @@
 //! The graph against the machine, for every short program of two threads on two lines.
 //!
-//! After every instruction, the sets of stores that cuts lose and the images that they leave must be
-//! those of the machine, each once; a store is durable if no run of the machine can lose it.
+//! After every instruction, the sets of stores that cuts lose and the images that they leave must
+//! be those of the machine, each once; a store is durable if no run of the machine can lose it.
 
 use super::reference::{Machine, Op, Step, Stores};
 use super::{Cut, Model, NodeId, Walker};
@@ -100,6 +100,7 @@ fn compare(walker: &Walker, machine: &Machine, durable: Stores, history: &[Step]
     let pending = lost.iter().fold(0, |all, lost| all | lost);
     assert_eq!(durable, all & !pending, "{history:?}");
     assert_eq!(walker.is_quiet(), pending == 0, "{history:?}");
+    assert_eq!(walker.pending(), pending.count_ones() as usize);
     for cut in &cuts {
         let (kept, lost) = (frontier.kept(cut), frontier.lost(cut));
         assert_eq!(stores(&kept) | stores(&lost), pending);
