@@ -6,8 +6,8 @@
 //! aligned word. A [`Walker`] takes in the events of a recording, one after the other, and knows
 //! which nodes are durable and which are pending. Its [`Frontier`] says what a crash at this moment
 //! may lose: the pending nodes lie in [`Chain`]s, a crash keeps a prefix of each (a [`Cut`]), and
-//! [`Implication`]s between chains say which combinations of prefixes are possible. A crash state is
-//! everything durable and a closed cut of the frontier.
+//! [`Implication`]s between chains say which combinations of prefixes are possible. A crash state
+//! is everything durable and a closed cut of the frontier.
 //!
 //! **x86** with ADR, after Px86 (see [`crate::x86`]):
 //!
@@ -35,11 +35,11 @@
 //!
 //! # Deviations
 //!
-//! Threads' accesses are taken in the recorded order; what lingers in a store buffer is only as late
-//! as a line in the cache is. A *foreign* write (by code that was not instrumented) is noticed late:
-//! its nodes are ordinary ones of their line, issued when they were noticed, so that a flush that
-//! the foreign code executed itself is not known and its bytes may be thought lost. Opaque assembly
-//! is taken to store, flush and fence nothing.
+//! Threads' accesses are taken in the recorded order; what lingers in a store buffer is only as
+//! late as a line in the cache is. A *foreign* write (by code that was not instrumented) is noticed
+//! late: its nodes are ordinary ones of their line, issued when they were noticed, so that a flush
+//! that the foreign code executed itself is not known and its bytes may be thought lost. Opaque
+//! assembly is taken to store, flush and fence nothing.
 
 mod chains;
 mod count;
@@ -48,6 +48,13 @@ mod frontier;
 mod model;
 mod node;
 mod walker;
+
+#[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
 
 pub use count::Count;
 pub use frontier::{Chain, Cut, Frontier, Implication};

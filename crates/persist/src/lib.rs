@@ -3,9 +3,10 @@
 //!
 //! [`x86`] is the model of the processor: which stores are still in the cache, on their way, or
 //! durable. [`lines`] is the table it is kept in, open to analyses that keep something of their
-//! own for every cache line. [`graph`] says which sets of stores a crash may leave behind, under
-//! this model and under others. [`origin`] numbers the places (site, call stack, thread) that events
+//! own for every cache line. [`origin`] numbers the places (site, call stack, thread) that events
 //! come from, so that a line's history stays small.
+//!
+//! [`graph`] says which sets of stores a crash may leave behind, under this model and under others.
 //!
 //! **Architecture invariant:** this crate performs no I/O and judges nothing: it says what state a
 //! byte is in, never whether that is right.

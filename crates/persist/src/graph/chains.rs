@@ -2,9 +2,10 @@
 //!
 //! A chain is named by the place that it is for, and lives while it has pending nodes. What a node
 //! needs besides its chain's earlier nodes is kept beside it: older nodes of another chain, or
-//! barriers of its thread. A *barrier* is a `clflush`: the nodes that its line had then. A node that
-//! is issued after `n` barriers of its thread needs all of them, so that the numbers of the first
-//! and last barrier describe it, and no work grows with the number of barriers between.
+//! barriers of its thread. A *barrier* is a `clflush`: the nodes that its line had then. A node
+//! that is issued after `n` barriers of its thread needs all of them, so that the numbers of the
+//! first and last barrier describe it, and no work grows with the number of barriers between.
+//! Only [`Chains::collect`] spells them out, without those that others imply.
 //!
 //! References to nodes of a chain ("up to this node") are never cleaned up. Nodes are numbered in
 //! the order of issue: when the nodes are durable, or the chain's slot serves another place, every
@@ -54,7 +55,7 @@ struct Need {
     what: What,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Track {
     key: Key,
     nodes: VecDeque<NodeId>,
@@ -64,7 +65,7 @@ struct Track {
     last: [Option<NodeId>; 8],
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Barrier {
     nodes: SmallVec<[UpTo; 2]>,
     /// Its nodes need this thread's barriers up to this number anyhow.
@@ -72,7 +73,7 @@ struct Barrier {
 }
 
 /// Barriers of a thread that are not known to be passed, with numbers from 1.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Barriers {
     passed: u64,
     live: VecDeque<Barrier>,
@@ -84,7 +85,7 @@ impl Barriers {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Chains {
     tracks: Vec<Track>,
     free: Vec<ChainId>,
@@ -267,7 +268,6 @@ impl Chains {
             }
             if track.nodes.is_empty() {
                 let key = track.key;
-                track.last = [None; 8];
                 self.by_key.remove(&key);
                 self.words -= usize::from(matches!(key, Key::Word(_)));
                 self.free.push(chain);

@@ -57,6 +57,15 @@ pub(super) fn count_within(frontier: &Frontier, work: usize) -> Count {
     Count { value, exact }
 }
 
+/// By pairs, so that large numbers meet large ones: one after the other would take quadratic time.
+fn product(mut factors: Vec<BigUint>) -> BigUint {
+    while factors.len() > 1 {
+        let pairs = factors.chunks(2).map(|pair| pair.iter().product());
+        factors = pairs.collect();
+    }
+    factors.pop().unwrap_or(BigUint::from(1u8))
+}
+
 struct Counter<'a> {
     frontier: &'a Frontier,
     /// What each chain keeps at least and at most. Both are closed cuts.
@@ -80,7 +89,7 @@ impl Counter<'_> {
 
     /// Cuts of these chains within the bounds.
     fn count(&mut self, chains: &[u32]) -> BigUint {
-        let mut product = BigUint::from(1u8);
+        let mut factors = Vec::new();
         self.searches += 1;
         let search = self.searches;
         let mut groups = Vec::new();
@@ -93,15 +102,15 @@ impl Counter<'_> {
             match group[..] {
                 [alone] => {
                     let at = alone as usize;
-                    product *= self.high[at] - self.low[at] + 1;
+                    factors.push(BigUint::from(self.high[at] - self.low[at] + 1));
                 }
                 _ => groups.push(group),
             }
         }
         for group in groups {
-            product *= self.count_group(&group);
+            factors.push(self.count_group(&group));
         }
-        product
+        product(factors)
     }
 
     /// Chains that open ties lead to from this one, with itself.

@@ -84,9 +84,15 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// The implications are about chains that there are.
+    /// Each implication leads from a node to an older one of another chain. So none goes round in a
+    /// circle, and every prefix of every chain occurs in some closed cut.
     pub fn new(order: u64, chains: Vec<Chain>, implications: Vec<Implication>) -> Frontier {
         let count = chains.len();
+        for tie in &implications {
+            let then = &chains[tie.then_chain as usize].nodes;
+            let node = chains[tie.if_chain as usize].nodes[tie.if_more_than as usize];
+            assert!(tie.if_chain != tie.then_chain && then[tie.then_least as usize - 1] < node);
+        }
         Frontier {
             order,
             premises: Side::new(count, &implications, |implication| implication.if_chain),
@@ -96,18 +102,19 @@ impl Frontier {
         }
     }
 
-    pub(super) fn length(&self, chain: u32) -> u32 {
+    /// How many nodes a chain has.
+    pub fn length(&self, chain: u32) -> u32 {
         self.chains[chain as usize].nodes.len() as u32
     }
 
     /// Implications whose premise is about the chain.
-    pub(super) fn premises(&self, chain: u32) -> impl Iterator<Item = &Implication> {
+    pub fn premises(&self, chain: u32) -> impl Iterator<Item = &Implication> {
         let numbers = self.premises.of(chain).iter();
         numbers.map(|number| &self.implications[*number as usize])
     }
 
     /// Implications whose conclusion is about the chain.
-    pub(super) fn conclusions(&self, chain: u32) -> impl Iterator<Item = &Implication> {
+    pub fn conclusions(&self, chain: u32) -> impl Iterator<Item = &Implication> {
         let numbers = self.conclusions.of(chain).iter();
         numbers.map(|number| &self.implications[*number as usize])
     }
@@ -134,7 +141,15 @@ impl Frontier {
         cut
     }
 
-    /// The same where only these chains, a group, may be violated.
+    /// A closed cut, with one of its chains lowered to this many nodes and what that entails.
+    pub fn lowered(&self, cut: &Cut, chain: u32, to: u32) -> Cut {
+        let mut cut = cut.clone();
+        cut.0[chain as usize] = to;
+        self.lower(&mut cut.0, self.conclusions(chain));
+        cut
+    }
+
+    /// [`Frontier::floor`] where only these chains, a group, may be violated.
     pub(super) fn floor_of(&self, group: &[u32], mut cut: Cut) -> Cut {
         let premises = group.iter().flat_map(|chain| self.premises(*chain));
         self.lower(&mut cut.0, premises);
@@ -214,6 +229,23 @@ impl Frontier {
             last.map_or(0, |last| last as u32 + 1)
         });
         self.ceiling(Cut(kept.collect()))
+    }
+
+    /// The same turned around: what this one keeps of a chain, that one loses, so that its cuts are
+    /// these with all numbers subtracted from the chains' lengths. Nodes are numbered from the last
+    /// number there is downwards.
+    pub fn dual(&self) -> Frontier {
+        let turned = |node: &NodeId| NodeId(u32::MAX - node.0);
+        let chains = self.chains.iter().map(|chain| Chain {
+            nodes: chain.nodes.iter().rev().map(turned).collect(),
+        });
+        let implications = self.implications.iter().map(|tie| Implication {
+            if_chain: tie.then_chain,
+            if_more_than: self.length(tie.then_chain) - tie.then_least,
+            then_chain: tie.if_chain,
+            then_least: self.length(tie.if_chain) - tie.if_more_than,
+        });
+        Frontier::new(self.order, chains.collect(), implications.collect())
     }
 
     /// How many closed cuts there are.

@@ -26,12 +26,14 @@ pub struct Fed {
 /// Follows a recording and knows what a crash may lose.
 ///
 /// Pure, and linear in the nodes issued: each is added once and becomes durable at most once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Walker {
     model: Model,
     nodes: Vec<Node>,
     /// How many of them there were before the last event.
     before: usize,
+    /// How many were handed out as durable.
+    taken: usize,
     chains: Chains,
     /// By thread: what its next fence makes durable.
     sent: Vec<Vec<UpTo>>,
@@ -46,6 +48,7 @@ impl Walker {
             model,
             nodes: Vec::new(),
             before: 0,
+            taken: 0,
             chains: Chains::default(),
             sent: Vec::new(),
             ignored: Vec::new(),
@@ -278,6 +281,7 @@ impl Walker {
     pub fn take_durable(&mut self) -> Vec<NodeId> {
         let mut durable = std::mem::take(&mut self.chains.durable);
         durable.sort_unstable();
+        self.taken += durable.len();
         durable
     }
 
@@ -301,6 +305,11 @@ impl Walker {
             false => vec![chain],
         };
         Frontier::new(self.order, chains, Vec::new())
+    }
+
+    /// How many nodes are pending: what a frontier costs to make.
+    pub fn pending(&self) -> usize {
+        self.nodes.len() - self.taken - self.chains.durable.len()
     }
 
     /// Nothing is pending: a crash loses nothing.
