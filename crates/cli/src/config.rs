@@ -119,12 +119,12 @@ impl Settings {
         assembled.map_err(|wrong| ConfigError::Contradiction(wrong.reason.to_string()))
     }
 
+    /// What `crashpoint test` works with: the file, then its options. Something to run, and
+    /// something to run it with, is there.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "the command that uses it lands next")
     )]
-    /// What `crashpoint test` works with: the file, then its options. Something to run, and
-    /// something to run it with, is there.
     pub fn for_test(options: &arguments::Test, colours: bool) -> Result<Settings, ConfigError> {
         let from = options.configuration();
         let mut settings = Settings::load(&from, &[], &RecordOptions::default(), colours)?;
