@@ -15,6 +15,8 @@ use crate::options::values_after;
 pub enum Request {
     /// Nothing that concerns us; clang gets the arguments as they are.
     Plain,
+    /// Sources are read, but no code comes of it: `-E`, `-M`, `-fsyntax-only` and the like.
+    Read,
     /// `--version`: clang's answer, then ours.
     Version,
     Build(Build),
@@ -178,13 +180,12 @@ impl Seen {
         if self.asks_version {
             return Request::Version;
         }
-        if !self.inputs
-            || self.asks_information
-            || self.generates_nothing
-            || self.foreign_target
-            || self.already_instrumented
+        if !self.inputs || self.asks_information || self.foreign_target || self.already_instrumented
         {
             return Request::Plain;
+        }
+        if self.generates_nothing {
+            return Request::Read;
         }
         let links = self.linkable_input
             && !self.stops_before_linking

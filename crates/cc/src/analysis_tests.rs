@@ -89,12 +89,6 @@ fn what_generates_no_code_is_plain_clang() {
     for line in [
         "",
         "-v",
-        "-E a.c",
-        "-E -dM -",
-        "-M a.c",
-        "-MM a.c",
-        "-fsyntax-only a.c",
-        "--analyze a.c",
         "-dumpmachine",
         "-dumpversion",
         "-print-search-dirs",
@@ -108,6 +102,20 @@ fn what_generates_no_code_is_plain_clang() {
         "-cc1as a.s",
     ] {
         assert_eq!(request(line), Request::Plain, "{line}");
+    }
+}
+
+#[test]
+fn sources_may_be_read_without_making_code() {
+    for line in [
+        "-E a.c",
+        "-E -dM -",
+        "-M a.c",
+        "-MM a.c",
+        "-fsyntax-only a.c",
+        "--analyze a.c",
+    ] {
+        assert_eq!(request(line), Request::Read, "{line}");
     }
 }
 

@@ -8,6 +8,9 @@
 //! The runtime is named by its path instead of `-l`, because a `-L` of ours could shadow a library
 //! of the user's, and because build systems that read `-v` would take it for one of the compiler's
 //! own. Linker options go by `-Xlinker`, which knows no commas.
+//!
+//! The folder of `crashpoint.h` is searched last, so that no header of the user's, or of the
+//! system's, can be shadowed by ours.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -31,6 +34,7 @@ pub fn arguments(
     let mut plugin = OsString::from("-fpass-plugin=");
     plugin.push(&libraries.plugin);
     line.add(plugin);
+    line.headers(libraries.headers.as_deref());
     match (build.runtime, &libraries.runtime) {
         (Runtime::Shared, Some(runtime)) => {
             line.link(["--push-state", "--no-as-needed"]);
@@ -55,6 +59,24 @@ pub fn arguments(
     line.0
 }
 
+/// The arguments for clang where it reads sources without making code: the headers are as much
+/// needed as when it does.
+pub fn reading(
+    mode: Mode,
+    clang: &Path,
+    headers: Option<&Path>,
+    user: &[OsString],
+) -> Vec<OsString> {
+    let mut line = Line(driver_mode(mode, clang));
+    if headers.is_some() {
+        line.add("--start-no-unused-arguments");
+        line.headers(headers);
+        line.add("--end-no-unused-arguments");
+    }
+    line.0.extend_from_slice(user);
+    line.0
+}
+
 /// Clang takes the language from its own name; this says it where the name does not.
 pub fn driver_mode(mode: Mode, clang: &Path) -> Vec<OsString> {
     let named_so = clang
@@ -71,6 +93,13 @@ struct Line(Vec<OsString>);
 impl Line {
     fn add(&mut self, argument: impl AsRef<OsStr>) {
         self.0.push(argument.as_ref().to_owned());
+    }
+
+    fn headers(&mut self, folder: Option<&Path>) {
+        if let Some(folder) = folder {
+            self.add("-idirafter");
+            self.add(folder);
+        }
     }
 
     fn link<const N: usize>(&mut self, options: [impl AsRef<OsStr>; N]) {
@@ -94,6 +123,7 @@ mod tests {
         let libraries = Libraries {
             plugin: "/l,ib/p.so".into(),
             runtime: library,
+            headers: None,
         };
         let user: Vec<OsString> = user.split_whitespace().map(OsString::from).collect();
         let build = Build {
@@ -113,6 +143,18 @@ mod tests {
             "--start-no-unused-arguments -g -fpass-plugin=/l,ib/p.so --end-no-unused-arguments \
              -c -- a.c"
         );
+    }
+
+    #[test]
+    fn our_headers_are_searched_last() {
+        let headers = Some(Path::new("/h"));
+        let read = |headers| {
+            let line = reading(Mode::C, Path::new("clang-19"), headers, &["-E".into()]);
+            line.join(OsStr::new(" ")).into_string().unwrap()
+        };
+        let ours = "--start-no-unused-arguments -idirafter /h --end-no-unused-arguments";
+        assert_eq!(read(headers), format!("{ours} -E"));
+        assert_eq!(read(None), "-E");
     }
 
     #[test]

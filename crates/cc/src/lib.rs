@@ -4,6 +4,9 @@
 //! its own options in front ([`command`]), and becomes clang by `exec`: diagnostics, exit status
 //! and signals are clang's own. Nothing of the user's line is changed, reordered or dropped.
 //!
+//! The folder of `crashpoint.h`, which gives a target its `main`, is on the line too, so that
+//! `#include <crashpoint.h>` needs no `-I`.
+//!
 //! What stays uninstrumented: runs that generate no code (`-E`, `-M`, `-fsyntax-only`, …), targets
 //! other than x86-64 Linux, and everything while `CRASHPOINT_CC_DISABLE=1`. What is compiled but
 //! not linked to the runtime: `-r`, `-nostdlib` and the like. Hooks are weak, so that such objects

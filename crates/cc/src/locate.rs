@@ -1,4 +1,4 @@
-//! Where clang, the plugin and the runtime are.
+//! Where clang, the plugin, the runtime and our headers are.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,6 +12,9 @@ pub const PLUGIN: &str = "libcrashpoint_instrument.so";
 pub const RUNTIME_SHARED: &str = "libcrashpoint_rt.so";
 /// File name of the runtime as an archive.
 pub const RUNTIME_STATIC: &str = "libcrashpoint_rt.a";
+
+/// What the folder of headers holds, below the folder of the libraries.
+const HEADER: &str = "include/crashpoint.h";
 
 /// Which driver this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct Libraries {
     pub plugin: PathBuf,
     /// As the command line wants it; none where nothing is linked to it.
     pub runtime: Option<PathBuf>,
+    /// The folder of `crashpoint.h`. A program that does not include it needs none.
+    pub headers: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -143,6 +148,17 @@ pub fn library(file: &'static str) -> Result<PathBuf, Error> {
     library_in(&own_folders(), file)
 }
 
+/// Finds the folder of `crashpoint.h`.
+pub fn headers() -> Option<PathBuf> {
+    headers_in(&own_folders())
+}
+
+fn headers_in(folders: &[PathBuf]) -> Option<PathBuf> {
+    let mut candidates = folders.iter().map(|folder| folder.join(HEADER));
+    let header = candidates.find(|path| path.is_file())?;
+    header.parent().map(Path::to_owned)
+}
+
 fn own_folders() -> Vec<PathBuf> {
     let program = env::current_exe().ok();
     folders(program.as_deref(), env::var_os(crate::LIB_DIR))
@@ -185,6 +201,7 @@ fn libraries_in(folders: &[PathBuf], runtime: Runtime) -> Result<Libraries, Erro
             Runtime::Shared => Some(library_in(folders, RUNTIME_SHARED)?),
             Runtime::Static => Some(library_in(folders, RUNTIME_STATIC)?),
         },
+        headers: headers_in(folders),
     })
 }
 

@@ -47,6 +47,11 @@ fn run(mode: Mode, user: &[OsString]) -> Result<ExitCode, Error> {
     let expanded = response::expand(user, &mut |file| std::fs::read(file).ok());
     match analyse(&expanded) {
         Request::Plain => Err(become_clang(&clang, plain)),
+        Request::Read => {
+            let headers = locate::headers();
+            let line = command::reading(mode, &clang, headers.as_deref(), user);
+            Err(become_clang(&clang, line))
+        }
         Request::Version => version(mode, &clang, plain),
         Request::Build(build) => {
             let libraries = locate::libraries(build.runtime)?;

@@ -93,6 +93,21 @@ fn the_plugin_is_added_and_the_line_kept() {
 }
 
 #[test]
+fn the_headers_are_found_beside_the_libraries() {
+    let stage = Stage::new();
+    fs::create_dir(stage.path("include")).unwrap();
+    fs::write(stage.path("include/crashpoint.h"), "").unwrap();
+    let folder = stage.path("include").display().to_string();
+    for line in [["-c", "a.c"], ["-E", "a.c"]] {
+        let given = lines(&stage.run(&line));
+        let at = given.iter().position(|argument| argument == "-idirafter");
+        assert_eq!(given[at.unwrap() + 1], folder);
+        assert!(given.ends_with(&line.map(str::to_owned)), "{given:?}");
+    }
+    assert_eq!(lines(&stage.run(&["-dumpmachine"])), ["-dumpmachine"]);
+}
+
+#[test]
 fn response_files_are_understood_and_passed_on() {
     let stage = Stage::new();
     fs::write(stage.path("outer"), "@inner 'a b.c'").unwrap();

@@ -46,7 +46,9 @@ impl Command {
         match path.is_relative() && path.components().count() > 1 {
             true => {
                 let joined = self.directory.join(path);
-                std::path::absolute(&joined).unwrap_or(joined).into_os_string()
+                std::path::absolute(&joined)
+                    .unwrap_or(joined)
+                    .into_os_string()
             }
             false => first,
         }

@@ -1,10 +1,10 @@
 //! A worker: one served target with files of its own, which runs one check at a time.
 
 use crate::image::{FileShape, Image, Patch};
+use crate::launch::{Launch, Paths};
 use crate::pool::Pool;
 use crate::reads::Reads;
 use crate::server::{Ended, Limits, NEEDS_SHARED, Place, Server, ServerError};
-use crate::launch::{Launch, Paths};
 use crate::timeline::ListId;
 use crashpoint_abi::env;
 use crashpoint_abi::serve::flags;

@@ -131,7 +131,7 @@ pub struct Configuration {
 /// Report what is plainly wrong with how a program uses persistent memory
 ///
 /// Takes a recording, or records a program first. Findings are printed and written into the folder
-/// of the recording, as findings.json and findings.sarif.
+/// of the recording, as findings.json, findings.sarif and findings.junit.xml.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("\
 Examples:
@@ -180,6 +180,7 @@ pub enum Format {
     Terminal,
     Json,
     Sarif,
+    Junit,
 }
 
 /// Print the events of a recording, or the program model of a binary

@@ -7,10 +7,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What Crashpoint itself puts into such a folder.
-const OURS: [&str; 5] = ["trace", "models", "recorded", FINDINGS_JSON, FINDINGS_SARIF];
+const OURS: [&str; 6] = [
+    "trace",
+    "models",
+    "recorded",
+    FINDINGS_JSON,
+    FINDINGS_SARIF,
+    FINDINGS_JUNIT,
+];
 
 pub const FINDINGS_JSON: &str = "findings.json";
 pub const FINDINGS_SARIF: &str = "findings.sarif";
+pub const FINDINGS_JUNIT: &str = "findings.junit.xml";
 
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::source::Sources;
 use crashpoint_report::terminal::{self, Style};
-use crashpoint_report::{Figures, Report, Rule, json, sarif};
+use crashpoint_report::{Figures, Report, Rule, json, junit, sarif};
 use crashpoint_rules::{self as rules, Linter, RULES};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::arguments::{self, Format};
 use crate::config::{ConfigError, Settings};
 use crate::exit::{Ending, Exit};
-use crate::folder::{FINDINGS_JSON, FINDINGS_SARIF};
+use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::keys::nearest;
 use crate::names::Known;
 use crate::output::Output;
@@ -306,6 +306,7 @@ fn write_files(recording: &Recording, report: &Report) -> Result<(), LintError> 
     for (name, text) in [
         (FINDINGS_JSON, json::render(report)),
         (FINDINGS_SARIF, sarif::render(report, base.as_deref())),
+        (FINDINGS_JUNIT, junit::render(report, &[], base.as_deref())),
     ] {
         let path = recording.path().join(name);
         std::fs::write(&path, text).map_err(|source| LintError::Write { path, source })?;
@@ -330,6 +331,7 @@ pub fn print(
         }
         Format::Json => json::render(report),
         Format::Sarif => sarif::render(report, base.as_deref()),
+        Format::Junit => junit::render(report, &[], base.as_deref()),
     };
     output.print(&text)
 }

@@ -179,7 +179,10 @@ fn interactive(
     };
     // Recording, to nowhere that matters, is what places the pool.
     let pool = paths.pool.to_string_lossy();
-    let patterns = description.patterns.iter().map(|word| word.replace("{pool}", &pool));
+    let patterns = description
+        .patterns
+        .iter()
+        .map(|word| word.replace("{pool}", &pool));
     command
         .env(env::OUT, folder.join("recorded"))
         .env(env::PM, patterns.collect::<Vec<_>>().join(":"))

@@ -221,6 +221,12 @@ pub fn told_at(stack: &[Frame]) -> usize {
     told.unwrap_or(stack.len().saturating_sub(1))
 }
 
+/// A file's name relative to the folder `base`, if it lies in it.
+pub fn relative<'a>(file: &'a str, base: Option<&str>) -> &'a str {
+    let inside = base.and_then(|base| file.strip_prefix(base)?.strip_prefix('/'));
+    inside.unwrap_or(file)
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{}:{}", self.file, self.line)?;

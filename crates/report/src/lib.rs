@@ -2,15 +2,18 @@
 //!
 //! [`resolve`] turns what a rule reports (sites, contexts, addresses) into a [`Finding`] with
 //! source lines and call stacks. [`merge`](merge::merge) makes one finding of equal ones.
-//! [`terminal`], [`json`] and [`sarif`] are sinks of the same [`Report`]; the last two have wire
-//! structs of their own, so that the types inside can change while the formats stay.
+//! [`terminal`], [`json`], [`sarif`] and [`junit`] are sinks of the same [`Report`]; JSON and SARIF
+//! have wire structs of their own, so that the types inside can change while the formats stay.
+//! [`baseline`] knows which findings were accepted.
 //!
 //! **Architecture invariant:** pure. Nothing here prints, and only [`source::Sources::from_disk`]
 //! reads files.
 
+pub mod baseline;
 mod finding;
 mod helpers;
 pub mod json;
+pub mod junit;
 pub mod merge;
 pub mod redact;
 pub mod resolve;

@@ -7,7 +7,7 @@
 //!   printed         what the program printed without a crash
 //!   journal         one line per result
 //!   trace/ models/  the recording
-//!   findings.json, findings.sarif, findings.xml
+//!   findings.json, findings.sarif, findings.junit.xml
 //!   findings/1/     what replays the first finding
 //! ```
 
@@ -18,15 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 /// Everything that a test puts there.
-pub const OURS: [&str; 7] = [
-    "lock",
-    "ops",
-    "printed",
-    "journal",
-    "scratch",
-    "findings",
-    "findings.xml",
-];
+pub const OURS: [&str; 6] = ["lock", "ops", "printed", "journal", "scratch", "findings"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
@@ -97,7 +89,9 @@ impl Held {
             builder.prefix("crashpoint-");
             builder
         };
-        let folder = builder().tempdir_in(memory).or_else(|_| builder().tempdir());
+        let folder = builder()
+            .tempdir_in(memory)
+            .or_else(|_| builder().tempdir());
         let folder = folder.map_err(io_error(memory))?;
         self.write("scratch", folder.path().as_os_str().as_encoded_bytes())?;
         Ok(folder)
@@ -127,7 +121,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = Held::take(folder.path()).unwrap();
         let second = Held::take(folder.path()).unwrap_err();
-        assert!(second.to_string().contains("another run works in"), "{second}");
+        assert!(
+            second.to_string().contains("another run works in"),
+            "{second}"
+        );
         drop(first);
         assert!(Held::take(folder.path()).is_ok());
     }

@@ -85,7 +85,8 @@ impl Clock {
     fn time<R>(&mut self, phase: &str, work: impl FnOnce() -> R) -> R {
         let began = Instant::now();
         let result = work();
-        self.phases.push((phase.to_owned(), began.elapsed().as_secs_f64()));
+        self.phases
+            .push((phase.to_owned(), began.elapsed().as_secs_f64()));
         result
     }
 }
@@ -242,7 +243,11 @@ fn test(
             known,
             watcher: &progress,
         };
-        Ok(explore::explore(&exploration, strategy.as_mut(), &mut workers)?)
+        Ok(explore::explore(
+            &exploration,
+            strategy.as_mut(),
+            &mut workers,
+        )?)
     };
     let mut problems = Vec::new();
     let mut explored = clock.time("explore", || explore(&plan, &known))?;
@@ -253,7 +258,10 @@ fn test(
                 .to_owned(),
         );
         let (_, all) = Journal::resume(&path, &identity)?;
-        let tried: Vec<_> = all.into_iter().filter(|result| result.how == How::Tried).collect();
+        let tried: Vec<_> = all
+            .into_iter()
+            .filter(|result| result.how == How::Tried)
+            .collect();
         let everything = Plan {
             prune: false,
             ..plan::make(settings, prepared, scratch)?

@@ -173,10 +173,7 @@ fn mappings(recording: &Recording) -> Vec<Mapping> {
 }
 
 /// Sites that call one of the functions of which each call is an operation.
-fn operation_sites(
-    settings: &Settings,
-    prepared: &Prepared,
-) -> rustc_hash::FxHashSet<SiteId> {
+fn operation_sites(settings: &Settings, prepared: &Prepared) -> rustc_hash::FxHashSet<SiteId> {
     let count = prepared.recording.site_count() as u32;
     let wanted = |site: &SiteId| {
         let Some(name) = prepared.program.callee_name(*site) else {
@@ -184,7 +181,9 @@ fn operation_sites(
         };
         let plain = readable_name(name);
         let globs = &settings.target.operation;
-        globs.iter().any(|glob| matches(glob, name) || matches(glob, &plain))
+        globs
+            .iter()
+            .any(|glob| matches(glob, name) || matches(glob, &plain))
     };
     (1..count).map(SiteId).filter(wanted).collect()
 }

@@ -75,7 +75,10 @@ impl Replay {
     ) -> Replay {
         let setup = &plan.setup;
         let command = setup.command.fill(&placeholders());
-        let words = command.words.iter().map(|word| word.to_string_lossy().into_owned());
+        let words = command
+            .words
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned());
         let directory = std::path::absolute(&command.directory);
         let here = || std::env::current_dir().unwrap_or_default();
         let acknowledged = matches!(cause.state.phase, Phase::After(_));

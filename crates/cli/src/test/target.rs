@@ -238,7 +238,10 @@ impl Ground {
         let command = command(run, &paths);
         let mut recorded = settings.clone();
         recorded.record.pm = patterns(settings, &paths.pool);
-        recorded.record.calls.extend(settings.target.operation.iter().cloned());
+        recorded
+            .record
+            .calls
+            .extend(settings.target.operation.iter().cloned());
         recorded.record.timeout = recorded.record.timeout.or(Some(WORKLOAD));
         let printed = self.folder.join("output");
         let file = std::fs::File::create(&printed).map_err(io_error(&printed))?;
@@ -251,9 +254,11 @@ impl Ground {
                 end: format!("{} while it was recorded", recorded.ended.end),
             });
         }
-        let recording = recorded.recording.ok_or_else(|| TargetError::NotInstrumented {
-            program: command.program(),
-        })?;
+        let recording = recorded
+            .recording
+            .ok_or_else(|| TargetError::NotInstrumented {
+                program: command.program(),
+            })?;
         if recording.files().iter().all(|file| file.private) {
             return Err(TargetError::NoPersistentMemory {
                 program: command.program(),

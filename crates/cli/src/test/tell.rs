@@ -84,7 +84,11 @@ pub fn details(
         let new = &timeline.durable[durable..cause.state.durable];
         worker.advance(new.iter().map(|id| &timeline.nodes[id.index()]))?;
         durable = cause.state.durable;
-        let kept = cause.state.kept.iter().map(|id| &timeline.nodes[*id as usize]);
+        let kept = cause
+            .state
+            .kept
+            .iter()
+            .map(|id| &timeline.nodes[*id as usize]);
         let patch = worker.image().patch(kept);
         let list_id = cause.state.phase.list();
         let acknowledged = matches!(cause.state.phase, Phase::After(_));
@@ -118,11 +122,18 @@ fn describe(
     references: Option<&References>,
 ) -> (&'static str, Vec<String>, String) {
     let said = text(&ended.stderr);
-    let last = said.lines().last().map_or(String::new(), |line| format!(": {line}"));
+    let last = said
+        .lines()
+        .last()
+        .map_or(String::new(), |line| format!(": {line}"));
     let recovered = !ended.stdout.is_empty();
     match (ended.end, plan.oracle) {
         (End::Killed { .. }, _) if !recovered => {
-            return ("crash in recovery", Vec::new(), format!("the program {}{last}", ended.end));
+            return (
+                "crash in recovery",
+                Vec::new(),
+                format!("the program {}{last}", ended.end),
+            );
         }
         (End::Killed { .. }, _) => {
             return (
@@ -135,19 +146,31 @@ fn describe(
             return ("hang", Vec::new(), format!("the program {}", ended.end));
         }
         (End::Exited(_), Oracle::Checker) => {
-            return ("inconsistent", Vec::new(), format!("the checker {}{last}", ended.end));
+            return (
+                "inconsistent",
+                Vec::new(),
+                format!("the checker {}{last}", ended.end),
+            );
         }
         (End::Exited(code), Oracle::Output | Oracle::Visible) if code != 0 => {
             let category = match recovered {
                 true => "unexpected failure of an operation",
                 false => "recovery refuses",
             };
-            return (category, Vec::new(), format!("the program {}{last}", ended.end));
+            return (
+                category,
+                Vec::new(),
+                format!("the program {}{last}", ended.end),
+            );
         }
         (End::Exited(_), _) => {}
     }
     let Some(references) = references else {
-        return ("inconsistent", Vec::new(), format!("the program {}", ended.end));
+        return (
+            "inconsistent",
+            Vec::new(),
+            format!("the program {}", ended.end),
+        );
     };
     differences(plan, cause, ended, references)
 }
@@ -163,7 +186,11 @@ fn differences(
     let operation = |line: usize| list.text.lines().nth(line).unwrap_or("").trim();
     let done = first_difference(&references.done.stdout, &ended.stdout);
     let Some((at, expected, found)) = done else {
-        return ("inconsistent", Vec::new(), format!("the program {}", ended.end));
+        return (
+            "inconsistent",
+            Vec::new(),
+            format!("the program {}", ended.end),
+        );
     };
     let shown = |side: Option<&[u8]>| side.map_or("nothing".to_owned(), text);
     let asked = operation(at);
@@ -231,9 +258,17 @@ pub fn report(
         })?;
         findings.push(teller.finding(cause, detail, &shown(&folder)));
     }
-    findings.extend(tested.references.forgotten.first().map(|first| teller.forgotten(first)));
+    findings.extend(
+        tested
+            .references
+            .forgotten
+            .first()
+            .map(|first| teller.forgotten(first)),
+    );
     let statistics = &tested.statistics;
-    let explore = seconds.iter().filter(|(phase, _)| phase.starts_with("explore"));
+    let explore = seconds
+        .iter()
+        .filter(|(phase, _)| phase.starts_with("explore"));
     let explored: f64 = explore.map(|(_, time)| time).sum();
     let total: f64 = seconds.iter().map(|(_, time)| time).sum();
     Ok(Report {
@@ -271,7 +306,10 @@ pub fn report(
 fn shown(path: &std::path::Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let relative = path.strip_prefix(&here).map(PathBuf::from);
-    relative.unwrap_or_else(|_| path.to_owned()).display().to_string()
+    relative
+        .unwrap_or_else(|_| path.to_owned())
+        .display()
+        .to_string()
 }
 
 fn rules() -> Vec<Rule> {
@@ -282,10 +320,19 @@ fn rules() -> Vec<Rule> {
         manual: String::new(),
     };
     vec![
-        rule("ordering", "a store can be durable before one that it needs"),
-        rule("atomicity", "a crash between two stores leaves a state that is neither old nor new"),
+        rule(
+            "ordering",
+            "a store can be durable before one that it needs",
+        ),
+        rule(
+            "atomicity",
+            "a crash between two stores leaves a state that is neither old nor new",
+        ),
         rule("durability", "an operation that has returned can be lost"),
-        rule("recovery", "recovery forgets something though nothing was lost"),
+        rule(
+            "recovery",
+            "recovery forgets something though nothing was lost",
+        ),
     ]
 }
 
@@ -307,7 +354,8 @@ impl Teller<'_> {
         nodes.sort_unstable();
         let mut found: Vec<Location> = Vec::new();
         for location in nodes.iter().filter_map(|node| self.location(*node)) {
-            let same = |known: &Location| known.file == location.file && known.line == location.line;
+            let same =
+                |known: &Location| known.file == location.file && known.line == location.line;
             if !found.iter().any(same) {
                 found.push(location);
             }
@@ -438,7 +486,10 @@ impl Teller<'_> {
                     ),
                     false => format!("make the store at {lines} durable before this one"),
                 };
-                ("this store can be durable before one that it needs".to_owned(), help)
+                (
+                    "this store can be durable before one that it needs".to_owned(),
+                    help,
+                )
             }
             Kind::Durability => (
                 "this store can be lost after the operation has returned".to_owned(),
@@ -480,7 +531,11 @@ impl Teller<'_> {
                 acknowledged: true,
                 needed: Vec::new(),
                 ahead: None,
-                expected: vec![format!("`{}` prints {}", line(first.at as u32), first.expected)],
+                expected: vec![format!(
+                    "`{}` prints {}",
+                    line(first.at as u32),
+                    first.expected
+                )],
                 found: format!("`{}` prints {}", line(first.at as u32), first.found),
                 states: count,
                 mended: false,

@@ -307,3 +307,36 @@ fn other_targets_and_freestanding_code_still_build() {
         .current_dir(stage.folder.path()));
     assert!(!needed.out.contains("libcrashpoint_rt"), "{}", needed.out);
 }
+
+#[test]
+fn a_target_gets_its_main_from_our_header() {
+    const TARGET: &str = "\
+#define CRASHPOINT_MAIN
+#include <crashpoint.h>
+void crashpoint_open(const char *pool) { printf(\"open %s\\n\", pool); }
+void crashpoint_apply(const char *operation) { puts(operation); }
+void crashpoint_close(void) { puts(\"close\"); }
+";
+    let stage = Stage::new();
+    stage.write("target.c", TARGET);
+    stage.write("target.cc", TARGET);
+    stage.write("ops", "# none\nput 1 2\n\nget 1\n");
+    for (name, line) in [
+        (
+            "crashpoint-cc",
+            "-std=c11 -O1 -g -Wall -Wextra -Werror target.c",
+        ),
+        (
+            "crashpoint-c++",
+            "-std=c++17 -O1 -g -Wall -Wextra -Werror target.cc",
+        ),
+    ] {
+        let mut arguments: Vec<&str> = line.split_whitespace().collect();
+        arguments.extend(["-o", "target"]);
+        succeed(&mut driver(&stage, name, &arguments));
+        let mut target = Command::new(stage.path("target"));
+        target.arg("pool").arg(stage.path("ops"));
+        let ran = run(&mut target).ended(0);
+        assert_eq!(ran.out, "open pool\nput 1 2\nget 1\nclose\n");
+    }
+}

@@ -29,6 +29,8 @@ fn findings_are_printed_and_written() {
     assert!(sarif.contains("\"version\": \"2.1.0\""));
     let printed = stage.run(&["lint", "out", "--format", "sarif"]).ended(2);
     assert_eq!(printed.out, sarif);
+    let junit = fs::read_to_string(stage.path("out/findings.junit.xml")).unwrap();
+    assert!(junit.contains("failures=\"2\""), "{junit}");
     stage
         .run(&["lint", "out", "--format", "json"])
         .ended(2)

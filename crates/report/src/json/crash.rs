@@ -94,7 +94,9 @@ impl<'a> From<&'a finding::TestFigures> for Test<'a> {
             points_cut: figures.points_cut,
             points_left: figures.points_left,
             states_per_second: figures.states_per_second,
-            seconds: seconds.map(|(phase, time)| (phase.as_str(), *time)).collect(),
+            seconds: seconds
+                .map(|(phase, time)| (phase.as_str(), *time))
+                .collect(),
         }
     }
 }
