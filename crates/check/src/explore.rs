@@ -9,15 +9,15 @@ use crate::journal::{How, Journal, JournalError, Result as JournalResult};
 use crate::judge::{Observed, References};
 use crate::plan::Plan;
 use crate::table::{Failing, Key, Sighting, Table};
-use crate::timeline::{ListId, Moment, Phase, Timeline, Walk};
+use crate::timeline::{Assumption, ListId, Moment, Phase, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
-use crashpoint_persist::graph::Cut;
+use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use crashpoint_states::Strategy;
 use num_bigint::BigUint;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::time::Instant;
 
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,8 @@ pub struct Statistics {
     pub tried: u64,
     /// Known from an earlier run that was resumed.
     pub resumed: u64,
+    /// Stores whose loss was found to do harm and that were kept in all later states.
+    pub assumed: u64,
     /// Points at which a budget left something out.
     pub points_cut: u64,
     /// The budget ended the walk at a point; the rest was not looked at.
@@ -63,6 +65,8 @@ pub struct Explored {
     pub statistics: Statistics,
     pub failing: Vec<Failing>,
     pub table: Table,
+    /// What was taken to be durable, and from which point on.
+    pub assumptions: Vec<Assumption>,
     /// A pruned state that was tried all the same came out otherwise: something reads persistent
     /// memory unseen, and what was pruned has to be tried.
     pub pruning_is_wrong: bool,
@@ -90,6 +94,11 @@ struct Shared<'a> {
     timeline: &'a Timeline,
     references: &'a [References],
     table: Mutex<Table>,
+    /// What is durable, in the order in which it became so; jobs name a length of it.
+    durable: RwLock<Vec<NodeId>>,
+    /// Jobs that are not done.
+    open: Mutex<u64>,
+    done: Condvar,
     journal: Option<&'a Journal>,
     pruning: AtomicBool,
     stop: AtomicBool,
@@ -100,6 +109,12 @@ struct Shared<'a> {
     unstable: AtomicU64,
     inconsistent: AtomicU64,
 }
+
+/// How much longer a run may take that is to confirm a hang.
+const PATIENCE: u32 = 4;
+
+/// Nodes of a chain that are looked at, one by one from its end.
+const LONG_CHAIN: usize = 64;
 
 /// Every so many pruned states one is tried, to see that pruning is right.
 const AUDIT: u64 = 64;
@@ -133,6 +148,9 @@ pub fn explore(
         timeline: exploration.timeline,
         references: exploration.references,
         table: Mutex::new(table),
+        durable: RwLock::default(),
+        open: Mutex::new(0),
+        done: Condvar::new(),
         journal: exploration.journal,
         pruning: AtomicBool::new(plan.prune),
         stop: AtomicBool::new(false),
@@ -146,7 +164,7 @@ pub fn explore(
     let (to_workers, jobs) = sync_channel::<Job>(4 * workers.len());
     let jobs = Mutex::new(jobs);
     let restarts_before: u32 = workers.iter().map(|worker| worker.restarts).sum();
-    let statistics = std::thread::scope(|scope| {
+    let (statistics, assumptions) = std::thread::scope(|scope| {
         for worker in workers.iter_mut() {
             let (shared, jobs) = (&shared, &jobs);
             scope.spawn(move || shared.work(worker, jobs));
@@ -173,6 +191,7 @@ pub fn explore(
         },
         failing,
         table,
+        assumptions,
         pruning_is_wrong,
     })
 }
@@ -189,12 +208,13 @@ impl Shared<'_> {
             let next = jobs.lock().expect("no panic").recv();
             let Ok(job) = next else { return };
             // After an error the queue is emptied, so that nobody waits for it.
-            if self.stop.load(Ordering::Relaxed) {
-                continue;
-            }
-            if let Err(error) = self.check(worker, &job, &mut durable) {
+            if !self.stop.load(Ordering::Relaxed)
+                && let Err(error) = self.check(worker, &job, &mut durable)
+            {
                 self.fail(error);
             }
+            *self.open.lock().expect("no panic") -= 1;
+            self.done.notify_all();
         }
     }
 
@@ -204,8 +224,8 @@ impl Shared<'_> {
         job: &Job,
         durable: &mut usize,
     ) -> Result<(), ExploreError> {
-        let new = &self.timeline.durable[*durable..job.durable];
-        worker.advance(new.iter().map(|id| &self.timeline.nodes[id.0 as usize]))?;
+        let new = self.durable.read().expect("no panic")[*durable..job.durable].to_vec();
+        worker.advance(new.iter().map(|id| &self.timeline.nodes[id.index()]))?;
         *durable = job.durable;
         let word = |at: WordId| {
             let patched = job.patch.get(&at).copied();
@@ -251,8 +271,12 @@ impl Shared<'_> {
         if !observed.fails(job.phase) {
             return Ok(observed);
         }
-        // A finding must show again.
-        let again = worker.run(&job.patch, &list, false)?;
+        // A finding must show again; what looks like a hang gets more time for it.
+        let limits = worker.limits;
+        worker.limits.time *= PATIENCE;
+        let again = worker.run(&job.patch, &list, false);
+        worker.limits = limits;
+        let again = again?;
         let again = Observed::new(self.plan.oracle, &again, references);
         if again.fails(job.phase) {
             self.inconsistent.fetch_add(1, Ordering::Relaxed);
@@ -304,6 +328,7 @@ struct Producer<'s, 'a> {
     varying: Arc<Vec<WordId>>,
     began: Instant,
     statistics: Statistics,
+    assumptions: Vec<Assumption>,
 }
 
 impl<'s, 'a> Producer<'s, 'a> {
@@ -321,14 +346,19 @@ impl<'s, 'a> Producer<'s, 'a> {
                 resumed,
                 ..Statistics::default()
             },
+            assumptions: Vec::new(),
         }
     }
 
-    fn walk(mut self, strategy: &mut dyn Strategy, watcher: &dyn Watcher) -> Statistics {
+    fn walk(
+        mut self,
+        strategy: &mut dyn Strategy,
+        watcher: &dyn Watcher,
+    ) -> (Statistics, Vec<Assumption>) {
         let plan = self.shared.plan;
         let walk = Walk::new(plan.recording, &plan.operations, plan.model);
         let points = self.shared.timeline.points;
-        walk.moments(|moment| {
+        walk.moments(|moment, assumed| {
             watcher.progress(
                 moment.index,
                 points,
@@ -342,10 +372,59 @@ impl<'s, 'a> Producer<'s, 'a> {
                 self.statistics.points_left = (points - moment.index) as u64;
                 return ControlFlow::Break(());
             }
-            self.point(moment, strategy);
+            let frontier = self.point(moment, strategy);
+            if moment.returned && frontier.chains.len() > 0 {
+                self.wait();
+                *assumed = self.harmful(moment, &frontier);
+                let point = moment.index;
+                let new = assumed.iter().map(|node| Assumption { point, node: *node });
+                self.assumptions.extend(new);
+                self.statistics.assumed += assumed.len() as u64;
+            }
             ControlFlow::Continue(())
         });
-        self.statistics
+        (self.statistics, self.assumptions)
+    }
+
+    /// Waits until all jobs are done, so that what follows depends on results and not on who was
+    /// faster.
+    fn wait(&self) {
+        let open = self.shared.open.lock().expect("no panic");
+        let done = self.shared.done.wait_while(open, |open| *open > 0);
+        drop(done.expect("no panic"));
+    }
+
+    /// When an operation has returned: the last node of each chain without which, all else being
+    /// kept, the state fails.
+    ///
+    /// The finding is made; were the node lost in later states too, they would all fail for the
+    /// same reason and hide what else is wrong, and their number would double with each such node.
+    fn harmful(&self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
+        let table = self.shared.table.lock().expect("no panic");
+        let mut harmful = Vec::new();
+        for (index, chain) in frontier.chains.iter().enumerate() {
+            let fails = |kept: &usize| {
+                let mut cut = frontier.all();
+                cut.0[index] = *kept as u32;
+                let cut = frontier.floor(cut);
+                let patch = self.patch(frontier, &cut);
+                let key = Key {
+                    list: moment.phase.list(),
+                    image: self.image.hash_with(&patch),
+                };
+                let observed = table.observed(key);
+                observed.is_some_and(|observed| observed.fails(moment.phase))
+            };
+            let last = (0..chain.nodes.len()).rev().take(LONG_CHAIN).find(fails);
+            harmful.extend(last.map(|kept| chain.nodes[kept]));
+        }
+        harmful
+    }
+
+    fn patch(&self, frontier: &Frontier, cut: &Cut) -> Patch {
+        let kept = frontier.kept(cut);
+        let nodes = &self.shared.timeline.nodes;
+        self.image.patch(kept.iter().map(|id| &nodes[id.index()]))
     }
 
     fn is_spent(&self) -> bool {
@@ -355,12 +434,14 @@ impl<'s, 'a> Producer<'s, 'a> {
             || limits.time.is_some_and(|time| self.began.elapsed() >= time)
     }
 
-    fn point(&mut self, moment: &Moment<'_>, strategy: &mut dyn Strategy) {
+    fn point(&mut self, moment: &Moment<'_>, strategy: &mut dyn Strategy) -> Frontier {
         let timeline = self.shared.timeline;
-        for id in &timeline.durable[self.durable..moment.durable] {
-            self.image.apply(&timeline.nodes[id.0 as usize]);
+        let new = &moment.durable[self.durable..];
+        for id in new {
+            self.image.apply(&timeline.nodes[id.index()]);
         }
-        self.durable = moment.durable;
+        self.shared.durable.write().expect("no panic").extend(new);
+        self.durable = moment.durable.len();
         let list = moment.phase.list();
         if self.list != Some(list) {
             if let Some(before) = self.list.replace(list) {
@@ -382,15 +463,14 @@ impl<'s, 'a> Producer<'s, 'a> {
                 break;
             }
             chosen += 1;
-            let kept = frontier.kept(&cut);
-            let nodes = kept.iter().map(|id| &timeline.nodes[id.0 as usize]);
-            let patch = self.image.patch(nodes);
+            let patch = self.patch(&frontier, &cut);
             self.offer(moment, patch, cut);
             if self.shared.stop.load(Ordering::Relaxed) {
                 break;
             }
         }
         self.statistics.chosen += chosen;
+        frontier
     }
 
     fn offer(&mut self, moment: &Moment<'_>, patch: Patch, cut: Cut) {
@@ -414,12 +494,13 @@ impl<'s, 'a> Producer<'s, 'a> {
             return;
         }
         let job = Job {
-            durable: moment.durable,
+            durable: moment.durable.len(),
             patch,
             key,
             phase: moment.phase,
             varying: Arc::clone(&self.varying),
         };
+        *self.shared.open.lock().expect("no panic") += 1;
         // Workers end only after the queue is closed.
         let _ = self.to_workers.send(job);
     }

@@ -7,7 +7,8 @@
 //! was *needed*:
 //!
 //! - **ordering**: with the needed stores in place the state is consistent. They should have been
-//!   durable before the other one was issued.
+//!   durable before the other one was issued. Also where the needed store comes later, but would do
+//!   alone: then the two are issued in the wrong order.
 //! - **atomicity**: nothing issued before it is lost, and still the state fails. The store that
 //!   makes it consistent again comes later, so no order helps: both belong together.
 //! - **durability**: the operation had returned. As long as it had not, the state would be fine.
@@ -15,11 +16,12 @@
 //! Every step is a check of a state that can exist; nothing is concluded from structure alone.
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
 
-use crate::image::Patch;
+use crate::image::{Patch, WordId};
 use crate::judge::{Observed, References};
 use crate::plan::Plan;
+use crate::explore::Explored;
 use crate::table::{Failing, Key, Table};
-use crate::timeline::{Moment, Phase, Timeline, Walk};
+use crate::timeline::{Assumption, Moment, Phase, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use crashpoint_trace::SiteId;
@@ -42,7 +44,7 @@ pub enum Kind {
 pub struct State {
     pub point: usize,
     pub phase: Phase,
-    /// How many nodes are durable, in the order of [`Timeline::durable`].
+    /// How many nodes are durable, in the order of [`Causes::durable`].
     pub durable: usize,
     /// Pending nodes that were kept, and those issued before the crash that were lost; ascending.
     pub kept: Vec<u32>,
@@ -76,6 +78,8 @@ pub struct Causes {
     pub unexplained: u64,
     /// Checks that it took.
     pub checks: u64,
+    /// What is durable, in the order in which it became so; [`State::durable`] is a length of it.
+    pub durable: Vec<NodeId>,
 }
 
 /// Failing states looked at, at each point and in all.
@@ -89,24 +93,31 @@ pub fn minimise(
     plan: &Plan<'_>,
     timeline: &Timeline,
     references: &[References],
-    failing: &[Failing],
-    table: Table,
+    explored: Explored,
     worker: &mut Worker<'_>,
 ) -> Result<Causes, WorkerError> {
+    let Explored {
+        failing,
+        table,
+        assumptions,
+        ..
+    } = explored;
     let mut minimiser = Minimiser {
         plan,
         timeline,
         references,
         table,
         worker,
-        durable: 0,
         causes: Causes::default(),
         looked: 0,
     };
-    let mut rest = failing;
+    let mut rest = failing.as_slice();
     let mut result = Ok(());
     let walk = Walk::new(plan.recording, &plan.operations, plan.model);
-    walk.moments(|moment| {
+    walk.moments(|moment, assumed| {
+        let of_point = |assumption: &&Assumption| assumption.point == moment.index;
+        let made = assumptions.iter().filter(of_point);
+        assumed.extend(made.map(|assumption| assumption.node));
         let here = rest
             .iter()
             .take_while(|state| state.sighting.point == moment.index);
@@ -130,7 +141,6 @@ struct Minimiser<'m, 'w, 'p> {
     references: &'m [References],
     table: Table,
     worker: &'m mut Worker<'w>,
-    durable: usize,
     causes: Causes,
     looked: usize,
 }
@@ -139,18 +149,19 @@ struct Minimiser<'m, 'w, 'p> {
 struct Point<'f> {
     index: usize,
     phase: Phase,
-    durable: usize,
+    durable: &'f [NodeId],
     issued: usize,
     frontier: &'f Frontier,
 }
 
 impl Minimiser<'_, '_, '_> {
     fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
-        let new = &self.timeline.durable[self.durable..moment.durable];
+        let known = self.causes.durable.len();
+        let new = &moment.durable[known..];
         let nodes = &self.timeline.nodes;
         self.worker
             .advance(new.iter().map(|id| &nodes[id.index()]))?;
-        self.durable = moment.durable;
+        self.causes.durable.extend(new);
         let frontier = moment.frontier();
         let point = Point {
             index: moment.index,
@@ -192,10 +203,13 @@ impl Minimiser<'_, '_, '_> {
 
     /// Whether a known cause is at work in this state too; it is counted there.
     fn is_explained(&mut self, point: &Point<'_>, cut: &Cut) -> bool {
-        let lost = self.sites(&point.frontier.lost(cut));
-        let mut kept = self.sites(&point.frontier.kept(cut));
+        let lost = point.frontier.lost(cut);
         let begin = self.begin_of(point.phase);
-        let durable = self.timeline.durable[..point.durable].iter().rev();
+        let earlier: Vec<NodeId> =
+            lost.iter().filter(|id| id.index() < begin).copied().collect();
+        let (lost, earlier) = (self.sites(&lost), self.sites(&earlier));
+        let mut kept = self.sites(&point.frontier.kept(cut));
+        let durable = point.durable.iter().rev();
         let of_operation = durable.take_while(|id| id.index() >= begin).copied();
         let of_operation: Vec<NodeId> = of_operation.collect();
         kept.extend(self.sites(&of_operation));
@@ -203,6 +217,7 @@ impl Minimiser<'_, '_, '_> {
         let site = |id: &NodeId| nodes[id.index()].site;
         let cause = self.causes.causes.iter_mut().find(|cause| {
             let acknowledged = matches!(point.phase, Phase::After(_));
+            let was_acknowledged = cause.needed.iter().any(|id| earlier.contains(&site(id)));
             let any_lost = cause.needed.iter().any(|id| lost.contains(&site(id)));
             let ahead = cause
                 .ahead
@@ -210,7 +225,7 @@ impl Minimiser<'_, '_, '_> {
                 .is_none_or(|id| kept.contains(&site(id)));
             match cause.kind {
                 Kind::Ordering => any_lost && ahead,
-                Kind::Durability => any_lost && acknowledged,
+                Kind::Durability => any_lost && acknowledged || was_acknowledged,
                 Kind::Atomicity => {
                     let whole = cause.needed.iter().any(|id| kept.contains(&site(id)));
                     ahead && !whole
@@ -282,6 +297,9 @@ impl Minimiser<'_, '_, '_> {
     fn explain(&mut self, point: &Point<'_>, cut: Cut) -> Result<Cause, WorkerError> {
         let cut = self.fewest_lost(point, cut)?;
         let kept = point.frontier.kept(&cut);
+        if let Some(cause) = self.explain_by_earlier(point, &cut)? {
+            return Ok(cause);
+        }
         let flight = match point.phase {
             Phase::After(operation) => Phase::In(operation),
             other => other,
@@ -292,6 +310,30 @@ impl Minimiser<'_, '_, '_> {
             return self.cause(point, Kind::Durability, lost.clone(), None, kept, lost);
         }
         self.explain_in_flight(point, flight, &cut)
+    }
+
+    /// A store of an operation that had returned before this one began should have been durable by
+    /// then, whatever this one does.
+    fn explain_by_earlier(
+        &mut self,
+        point: &Point<'_>,
+        cut: &Cut,
+    ) -> Result<Option<Cause>, WorkerError> {
+        let begin = self.begin_of(point.phase);
+        let lost = point.frontier.lost(cut);
+        let is_earlier = |id: &NodeId| id.index() < begin;
+        let earlier: Vec<NodeId> = lost.iter().filter(|id| is_earlier(id)).copied().collect();
+        if earlier.is_empty() || point.phase == Phase::Opening {
+            return Ok(None);
+        }
+        let kept = point.frontier.kept(cut);
+        let mut whole: Vec<NodeId> = kept.iter().chain(&earlier).copied().collect();
+        whole.sort_unstable();
+        if self.fails(point.phase, &whole)? {
+            return Ok(None);
+        }
+        let cause = self.cause(point, Kind::Durability, earlier, None, kept, lost)?;
+        Ok(Some(cause))
     }
 
     /// Keeps whatever can be kept.
@@ -347,8 +389,35 @@ impl Minimiser<'_, '_, '_> {
         let mut prefix: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
         prefix.sort_unstable();
         let whole = self.counterpart(point, phase, &prefix, ahead)?;
+        let kind = match self.other_way_round(phase, &prefix, ahead, whole)? {
+            true => Kind::Ordering,
+            false => Kind::Atomicity,
+        };
         let needed = whole.into_iter().collect();
-        self.cause(point, Kind::Atomicity, needed, ahead, prefix, Vec::new())
+        self.cause(point, kind, needed, ahead, prefix, Vec::new())
+    }
+
+    /// Whether the two stores would do in the other order: the second one alone, in place of the
+    /// first, leaves a consistent state. That is no crash state of the program as it is, but of
+    /// the one with the two exchanged.
+    fn other_way_round(
+        &mut self,
+        phase: Phase,
+        prefix: &[NodeId],
+        ahead: Option<NodeId>,
+        whole: Option<NodeId>,
+    ) -> Result<bool, WorkerError> {
+        let (Some(ahead), Some(whole)) = (ahead, whole) else {
+            return Ok(false);
+        };
+        let nodes = &self.timeline.nodes;
+        let word = |id: NodeId| WordId::of(nodes[id.index()].address);
+        if word(ahead) == word(whole) || !prefix.contains(&ahead) {
+            return Ok(false);
+        }
+        let mut exchanged = without(prefix, &[ahead]);
+        exchanged.push(whole);
+        Ok(!self.fails(phase, &exchanged)?)
     }
 
     /// How many of the kept nodes it takes, from the first on.
@@ -377,10 +446,7 @@ impl Minimiser<'_, '_, '_> {
 
     /// The store that became durable last, in the order of issue.
     fn last_durable(&self, point: &Point<'_>) -> Option<NodeId> {
-        let recent = self.timeline.durable[..point.durable]
-            .iter()
-            .rev()
-            .take(4096);
+        let recent = point.durable.iter().rev().take(4096);
         recent.copied().max()
     }
 
@@ -500,7 +566,7 @@ impl Minimiser<'_, '_, '_> {
             state: State {
                 point: point.index,
                 phase,
-                durable: point.durable,
+                durable: point.durable.len(),
                 kept: numbers(&kept),
                 lost: numbers(&lost),
             },

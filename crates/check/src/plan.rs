@@ -29,9 +29,11 @@ pub struct Plan<'a> {
 pub struct ListText {
     /// The operations, one per line.
     pub text: String,
-    /// How many of its lines are probes, which come first, and how many operations follow.
+    /// How many of its lines are questions, which come first, how many are operations of the
+    /// workload, and how many remove and ask again, which come last.
     pub probes: usize,
     pub operations: usize,
+    pub removals: usize,
     /// What the program had printed when the operation began, and when it had returned.
     pub printed_before: Vec<u8>,
     pub printed_after: Vec<u8>,

@@ -16,7 +16,8 @@ use crate::plan::Plan;
 use crate::timeline::{ListId, Timeline};
 use crate::worker::{Worker, WorkerError};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceError {
@@ -60,6 +61,8 @@ pub struct AllReferences {
     pub forgotten: Vec<Forgotten>,
     /// Runs that it took.
     pub runs: u64,
+    /// The longest of them.
+    pub slowest: Duration,
 }
 
 /// One run to make: after so many nodes, for this list.
@@ -81,17 +84,19 @@ pub fn references(
     let results: Vec<Mutex<Option<Reference>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let failed: Mutex<Option<ReferenceError>> = Mutex::new(None);
     let stop = AtomicBool::new(false);
+    let slowest = AtomicU64::new(0);
     let count = workers.len();
     std::thread::scope(|scope| {
         for (number, worker) in workers.iter_mut().enumerate() {
             let (tasks, results, failed, stop) = (&tasks, &results, &failed, &stop);
+            let slowest = &slowest;
             scope.spawn(move || {
                 let mut issued = 0;
                 for (index, task) in tasks.iter().enumerate().skip(number).step_by(count) {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    match one(plan, timeline, worker, task, &mut issued) {
+                    match one(plan, timeline, worker, task, &mut issued, slowest) {
                         Ok(reference) => {
                             *results[index].lock().expect("no panic") = Some(reference);
                         }
@@ -113,6 +118,7 @@ pub fn references(
     });
     let mut all = AllReferences {
         runs: 2 * tasks.len() as u64,
+        slowest: Duration::from_nanos(slowest.into_inner()),
         ..AllReferences::default()
     };
     let start = made.next().expect("there is a first task");
@@ -150,11 +156,13 @@ fn one(
     worker: &mut Worker<'_>,
     task: &Task,
     issued: &mut usize,
+    slowest: &AtomicU64,
 ) -> Result<Reference, ReferenceError> {
     worker.advance(timeline.nodes[*issued..task.issued].iter())?;
     *issued = task.issued;
     let list = plan.list(task.list, task.done);
     let first = worker.run(&Patch::new(), &list, false)?;
+    slowest.fetch_max(first.wall.as_nanos() as u64, Ordering::Relaxed);
     let after = || match (task.list.0, task.done) {
         (0, _) => " at the start".to_owned(),
         (list, true) => format!(" after operation {list}"),
@@ -211,7 +219,7 @@ fn forgotten(plan: &Plan<'_>, references: &[References], plain: &[u8]) -> Vec<Fo
     for (operation, list) in plan.lists.iter().skip(1).enumerate() {
         let printed = &references[operation + 1].done.stdout;
         let printed: Vec<&[u8]> = lines(printed).collect();
-        if printed.len() != list.probes + list.operations {
+        if printed.len() != list.probes + list.operations + list.removals {
             continue;
         }
         let expected = &plain[operation + 1..operation + 1 + list.operations];

@@ -55,22 +55,30 @@ pub struct Moment<'w> {
     /// The last event before it, in the order of all events.
     pub order: u64,
     pub phase: Phase,
+    /// The operation has just returned.
+    pub returned: bool,
     /// How many nodes have been issued.
     pub issued: usize,
-    /// How many have become durable, in the order of [`Timeline::durable`].
-    pub durable: usize,
+    /// Nodes that are durable, in the order in which they became so.
+    pub durable: &'w [NodeId],
     walker: &'w Walker,
 }
 
 impl Moment<'_> {
     pub fn frontier(&self) -> Frontier {
-        self.walker.frontier()
+        match self.walker.model() {
+            Model::Eadr => self.walker.torn(),
+            Model::X86 | Model::Msync => self.walker.frontier(),
+        }
     }
+}
 
-    /// All nodes so far.
-    pub fn nodes(&self) -> &[Node] {
-        self.walker.nodes()
-    }
+/// A node that is taken to be durable after a point: its loss is known to do harm, and would hide
+/// what else does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assumption {
+    pub point: usize,
+    pub node: NodeId,
 }
 
 /// Where the operations lie.
@@ -85,8 +93,6 @@ pub struct Span {
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     pub nodes: Vec<Node>,
-    /// In the order in which they became durable.
-    pub durable: Vec<NodeId>,
     pub operations: Vec<Span>,
     /// For each operation, the words that may differ between two states of its list: indices of
     /// the first pending node at its begin.
@@ -153,18 +159,17 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Shows all moments until `show` breaks off.
-    pub fn moments(&self, mut show: impl FnMut(&Moment<'_>) -> ControlFlow<()>) {
+    /// Shows all moments until `show` breaks off. It may add nodes that are taken to be durable
+    /// from there on.
+    pub fn moments(&self, mut show: impl FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()>) {
         let mut progress = self.start();
         for event in self.recording.events() {
-            if self
-                .step(&mut progress, &event, &mut show, |_, _, _| ())
-                .is_break()
-            {
+            let next = self.step(&mut progress, &event, &mut show, |_, _, _| ());
+            if next.is_break() {
                 return;
             }
         }
-        let _ = progress.point(&mut show);
+        let _ = progress.point(&mut show, false);
     }
 
     /// The first walk.
@@ -187,17 +192,16 @@ impl<'r> Walk<'r> {
                     Boundary::End => timeline.operations[operation as usize].end = issued,
                 }
             };
-            let mut ignore = |_: &Moment<'_>| ControlFlow::Continue(());
+            let mut ignore = |_: &Moment<'_>, _: &mut Vec<NodeId>| ControlFlow::Continue(());
             let _ = self.step(&mut progress, &event, &mut ignore, &mut note);
         }
-        let _ = progress.point(&mut |_| ControlFlow::Continue(()));
+        let _ = progress.point(&mut |_, _| ControlFlow::Continue(()), false);
         // An operation that never returned ends with the recording.
         let issued = progress.walker.nodes().len();
         if let Some((_, operation)) = progress.running {
             timeline.operations[operation as usize].end = issued;
         }
         timeline.points = progress.points;
-        timeline.durable = progress.durable;
         timeline.overlapping = progress.overlapping;
         timeline.nodes = progress.walker.nodes().to_vec();
         timeline
@@ -207,19 +211,20 @@ impl<'r> Walk<'r> {
         &self,
         progress: &mut Progress,
         event: &Event<'_>,
-        show: &mut impl FnMut(&Moment<'_>) -> ControlFlow<()>,
+        show: &mut impl FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()>,
         mut note: impl FnMut(Boundary, u32, &Walker),
     ) -> ControlFlow<()> {
         if progress.walker.completes(event) {
-            progress.point(show)?;
+            progress.point(show, false)?;
         }
         let fed = progress.walker.feed(event);
         progress.order = event.order;
         progress.changed |= fed.changed;
-        progress.durable.extend(progress.walker.take_durable());
         if self.model == Model::Eadr && fed.changed {
-            progress.point(show)?;
+            // On top of what was durable before the event.
+            progress.point(show, false)?;
         }
+        progress.durable.extend(progress.walker.take_durable());
         match event.kind {
             EventKind::Call { .. } if self.operations.sites.contains(&event.site) => {
                 if let Some(operation) = progress.begin(event.thread) {
@@ -231,7 +236,7 @@ impl<'r> Walk<'r> {
                     note(Boundary::End, operation, &progress.walker);
                     // What must be there has grown, though nothing was stored.
                     progress.changed |= !progress.walker.is_quiet();
-                    progress.point(show)?;
+                    progress.point(show, true)?;
                 }
             }
             _ => {}
@@ -241,7 +246,11 @@ impl<'r> Walk<'r> {
 }
 
 impl Progress {
-    fn point(&mut self, show: &mut impl FnMut(&Moment<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn point(
+        &mut self,
+        show: &mut impl FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()>,
+        returned: bool,
+    ) -> ControlFlow<()> {
         if !std::mem::take(&mut self.changed) {
             return ControlFlow::Continue(());
         }
@@ -249,12 +258,19 @@ impl Progress {
             index: self.points,
             order: self.order,
             phase: self.phase,
+            returned,
             issued: self.walker.nodes().len(),
-            durable: self.durable.len(),
+            durable: &self.durable,
             walker: &self.walker,
         };
         self.points += 1;
-        show(&moment)
+        let mut assumed = Vec::new();
+        let next = show(&moment, &mut assumed);
+        for node in assumed {
+            self.walker.assume_durable(node);
+        }
+        self.durable.extend(self.walker.take_durable());
+        next
     }
 
     /// An operation is called; its number, unless it is part of one that runs.

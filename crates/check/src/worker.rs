@@ -53,6 +53,8 @@ pub struct Worker<'s> {
     pub private: bool,
     /// How often the server had to be started again.
     pub restarts: u32,
+    /// What bounds a run.
+    pub limits: Limits,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +109,7 @@ impl<'s> Worker<'s> {
             list: None,
             private: false,
             restarts: 0,
+            limits: setup.limits,
         })
     }
 
@@ -186,11 +189,11 @@ impl<'s> Worker<'s> {
 
     /// A target may take its server with it. That is no verdict: it gets another chance.
     fn run_stubbornly(&mut self, flags: u32) -> Result<Ended, WorkerError> {
-        match self.server.run(flags, &self.setup.limits) {
+        match self.server.run(flags, &self.limits) {
             Err(ServerError::Lost { .. }) => {
                 self.restarts += 1;
                 self.server = serve(self.setup, &self.folder, &self.paths, &self.reads)?;
-                Ok(self.server.run(flags, &self.setup.limits)?)
+                Ok(self.server.run(flags, &self.limits)?)
             }
             other => Ok(other?),
         }

@@ -23,4 +23,4 @@ mod laws;
 pub use generate::{KeySettings, Settings, generate};
 pub use kind::{ArgumentError, ArgumentKind, OperationKind, is_name};
 pub use list::{Operation, parse, write};
-pub use probe::probes;
+pub use probe::{probes, removals};

@@ -32,6 +32,30 @@ pub fn probes(
     all.map(|line| Operation::new(line, kinds)).collect()
 }
 
+/// Takes everything away that the operations up to `upto` (and with it) touched, key by key from
+/// the one named last, and asks for it again: what was there twice shows only now. At most `limit`.
+pub fn removals(
+    operations: &[Operation],
+    upto: usize,
+    kinds: &[OperationKind],
+    limit: usize,
+) -> Vec<Operation> {
+    let before = &operations[..operations.len().min(upto.saturating_add(1))];
+    let mut seen = HashSet::new();
+    let newest_first = before.iter().rev().flat_map(|op| op.keys().iter().rev());
+    let keys = newest_first.filter(|key| seen.insert(key.as_str()));
+    let all = keys.flat_map(|key| {
+        let with_one_key = || kinds.iter().filter(|kind| keys_of(kind) == 1);
+        let remove = with_one_key().filter(|kind| kind.removes);
+        let ask = with_one_key().filter(|kind| kind.read_only);
+        remove.chain(ask).filter_map(|kind| question(kind, key))
+    });
+    match kinds.iter().any(|kind| kind.removes) {
+        true => all.take(limit).map(|line| Operation::new(line, kinds)).collect(),
+        false => Vec::new(),
+    }
+}
+
 fn keys_of(kind: &OperationKind) -> usize {
     kind.args.iter().filter(|arg| arg.is_key()).count()
 }

@@ -14,7 +14,7 @@ mod workload;
 
 use std::io;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crashpoint_check::explore::{self, Exploration, ExploreError, Explored, Statistics};
 use crashpoint_check::journal::{How, Journal, JournalError};
@@ -74,6 +74,9 @@ impl TestError {
         }
     }
 }
+
+/// A check that runs for less is not taken for a hang, however short the others are.
+const SHORTEST_HANG: Duration = Duration::from_millis(200);
 
 /// How long each phase took.
 #[derive(Default)]
@@ -223,6 +226,12 @@ fn test(
     let references = clock.time("references", || {
         references::references(&plan, &timeline, &mut workers, &prepared.printed)
     })?;
+    // Waiting for a hang costs as much as thousands of checks: what takes a hundred times as long
+    // as any run without a crash does not end.
+    let hang = (references.slowest * 100).max(SHORTEST_HANG);
+    for worker in &mut workers {
+        worker.limits.time = hang.min(settings.test.timeout);
+    }
     let identity = plan::identity(settings, prepared);
     let path = held.file("journal");
     let (journal, known) = match resume {
@@ -269,16 +278,11 @@ fn test(
         explored = clock.time("explore again", || explore(&everything, &tried))?;
     }
     progress.finish();
-    let Explored {
-        statistics,
-        failing,
-        table,
-        ..
-    } = explored;
+    let statistics = explored.statistics.clone();
     let worker = &mut workers[0];
     worker.rewind()?;
     let mut causes = clock.time("minimise", || {
-        minimise::minimise(&plan, &timeline, &references.lists, &failing, table, worker)
+        minimise::minimise(&plan, &timeline, &references.lists, explored, worker)
     })?;
     tell::merge(prepared, &timeline, &mut causes);
     worker.rewind()?;

@@ -238,10 +238,9 @@ impl Ground {
         let command = command(run, &paths);
         let mut recorded = settings.clone();
         recorded.record.pm = patterns(settings, &paths.pool);
-        recorded
-            .record
-            .calls
-            .extend(settings.target.operation.iter().cloned());
+        for function in &settings.target.operation {
+            recorded.record.calls.extend(linker_globs(function));
+        }
         recorded.record.timeout = recorded.record.timeout.or(Some(WORKLOAD));
         let printed = self.folder.join("output");
         let file = std::fs::File::create(&printed).map_err(io_error(&printed))?;
@@ -267,6 +266,19 @@ impl Ground {
         }
         Ok(recording)
     }
+}
+
+/// A function as the linker may know it: C++ names are mangled, which spells each part of a name
+/// behind its length.
+fn linker_globs(function: &str) -> Vec<String> {
+    let mut globs = vec![function.to_owned()];
+    if !function.contains(['*', '?']) && !function.starts_with("_Z") {
+        let parts = function.split("::");
+        let mangled: String = parts.map(|part| format!("{}{part}", part.len())).collect();
+        globs.push(format!("_Z*{mangled}*"));
+    }
+    globs.retain(|glob| !glob.contains(':'));
+    globs
 }
 
 /// The patterns of persistent files, for a pool.
@@ -327,4 +339,35 @@ fn copy_sparse(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_known_by_their_mangled_names_too() {
+        assert_eq!(linker_globs("apply"), ["apply", "_Z*5apply*"]);
+        assert_eq!(linker_globs("store::apply"), ["_Z*5store5apply*"]);
+        assert_eq!(linker_globs("op_*"), ["op_*"]);
+        assert_eq!(linker_globs("_ZN1a1bEv"), ["_ZN1a1bEv"]);
+    }
+
+    #[test]
+    fn a_sparse_file_stays_sparse() {
+        use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("a"), folder.path().join("b"));
+        let file = std::fs::File::create(&from).unwrap();
+        file.set_len(64 << 20).unwrap();
+        file.write_all_at(b"here", 33 << 20).unwrap();
+        copy(&from, &to).unwrap();
+        let copied = std::fs::File::open(&to).unwrap();
+        let mut bytes = [0; 4];
+        copied.read_exact_at(&mut bytes, 33 << 20).unwrap();
+        assert_eq!(&bytes, b"here");
+        let status = copied.metadata().unwrap();
+        assert_eq!(status.len(), 64 << 20);
+        assert!(status.blocks() * 512 < 1 << 20);
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crashpoint_check::judge::{Oracle, References, first_difference, lines};
+use crashpoint_check::judge::{Oracle, Reference, References, first_difference, lines};
 use crashpoint_check::minimise::{Cause, Causes, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{AllReferences, Forgotten};
@@ -35,31 +35,77 @@ fn location(resolver: &Resolver<'_>, timeline: &Timeline, node: NodeId) -> Optio
     resolver.location_of(node.site, node.context)
 }
 
-/// Causes whose stores stand in the same source lines are one.
+/// Causes with the same root are one: a store that should have been made durable explains all that
+/// goes wrong without it, and a store that goes ahead of several that one place in the program
+/// should have made durable is one mistake.
 pub fn merge(prepared: &Prepared, timeline: &Timeline, causes: &mut Causes) {
     let resolver = Resolver::new(&prepared.recording, &prepared.program);
-    let line = |node: NodeId| {
-        let location = location(&resolver, timeline, node);
-        location.map(|location| (location.file, location.line))
-    };
-    let key = |cause: &Cause| match (cause.kind, cause.ahead) {
-        (Kind::Ordering | Kind::Atomicity, Some(ahead)) => (cause.kind, line(ahead)),
-        (kind, _) => (kind, cause.needed.first().and_then(|node| line(*node))),
-    };
-    let mut merged: Vec<Cause> = Vec::new();
+    let told = |node: NodeId| location(&resolver, timeline, node);
+    let mut merged: Vec<(Cause, Roots)> = Vec::new();
     for cause in std::mem::take(&mut causes.causes) {
-        let same = merged.iter_mut().find(|known| key(known) == key(&cause));
-        match same {
-            Some(known) => absorb(known, cause),
-            None => merged.push(cause),
+        let mut cause = cause;
+        let mut roots = Roots::of(&cause, told);
+        // What it connects becomes one with it.
+        while let Some(at) = merged.iter().position(|(_, known)| known.meets(&roots)) {
+            let (known, known_roots) = merged.remove(at);
+            let mut one = known;
+            absorb(&mut one, cause);
+            cause = one;
+            roots.absorb(known_roots);
+        }
+        merged.push((cause, roots));
+    }
+    merged.sort_by_key(|(cause, _)| (cause.state.point, cause.kind));
+    causes.causes = merged.into_iter().map(|(cause, _)| cause).collect();
+}
+
+type Line = (String, u32);
+
+/// By what causes are recognised.
+struct Roots {
+    kind: Kind,
+    needed: Vec<Line>,
+    /// The line that went ahead, with the functions of what it needed.
+    ahead: Vec<(Line, String)>,
+}
+
+impl Roots {
+    fn of(cause: &Cause, told: impl Fn(NodeId) -> Option<Location>) -> Roots {
+        let line = |at: &Location| (at.file.clone(), at.line);
+        let needed: Vec<Location> = cause.needed.iter().filter_map(|id| told(*id)).collect();
+        let ahead = cause.ahead.and_then(&told);
+        let functions = needed.iter().map(|at| at.function.clone());
+        let pairs = functions.filter_map(|function| Some((line(ahead.as_ref()?), function)));
+        Roots {
+            kind: match cause.kind {
+                Kind::Ordering | Kind::Durability => Kind::Ordering,
+                Kind::Atomicity => Kind::Atomicity,
+            },
+            ahead: match needed.is_empty() {
+                true => ahead.iter().map(|at| (line(at), String::new())).collect(),
+                false => pairs.collect(),
+            },
+            needed: needed.iter().map(line).collect(),
         }
     }
-    causes.causes = merged;
+
+    fn meets(&self, other: &Roots) -> bool {
+        let same_needed = self.needed.iter().any(|line| other.needed.contains(line));
+        let same_ahead = self.ahead.iter().any(|pair| other.ahead.contains(pair));
+        self.kind == other.kind && (same_needed || same_ahead)
+    }
+
+    fn absorb(&mut self, other: Roots) {
+        self.needed.extend(other.needed);
+        self.ahead.extend(other.ahead);
+    }
 }
 
 /// The smaller state tells the story of both.
 fn absorb(known: &mut Cause, mut other: Cause) {
-    if other.state.lost.len() < known.state.lost.len() {
+    // An order that is broken says more than that something is lost.
+    let rank = |cause: &Cause| (cause.kind, cause.state.lost.len(), cause.state.point);
+    if rank(&other) < rank(known) {
         std::mem::swap(known, &mut other);
     }
     known.states += other.states;
@@ -81,7 +127,7 @@ pub fn details(
     let mut durable = 0;
     for index in order {
         let cause = &causes.causes[index];
-        let new = &timeline.durable[durable..cause.state.durable];
+        let new = &causes.durable[durable..cause.state.durable];
         worker.advance(new.iter().map(|id| &timeline.nodes[id.index()]))?;
         durable = cause.state.durable;
         let kept = cause
@@ -176,22 +222,28 @@ fn describe(
 }
 
 /// The first line that differs from what a consistent program prints.
-fn differences(
+fn differences<'a>(
     plan: &Plan<'_>,
     cause: &Cause,
-    ended: &Ended,
-    references: &References,
+    ended: &'a Ended,
+    references: &'a References,
 ) -> (&'static str, Vec<String>, String) {
     let list = &plan.lists[cause.state.phase.list().0 as usize];
     let operation = |line: usize| list.text.lines().nth(line).unwrap_or("").trim();
-    let done = first_difference(&references.done.stdout, &ended.stdout);
-    let Some((at, expected, found)) = done else {
-        return (
-            "inconsistent",
-            Vec::new(),
-            format!("the program {}", ended.end),
-        );
+    // The world that it resembles the longest shows best where it leaves both.
+    let difference = |reference: &'a Reference| first_difference(&reference.stdout, &ended.stdout);
+    let done = difference(&references.done);
+    let nearest = match (cause.kind, done, difference(&references.skipped)) {
+        (Kind::Ordering | Kind::Atomicity, Some(done), Some(skipped)) => {
+            Some(if skipped.0 > done.0 { skipped } else { done })
+        }
+        _ => done,
     };
+    let Some((at, _, found)) = nearest else {
+        let said = format!("the program {}", ended.end);
+        return ("inconsistent", Vec::new(), said);
+    };
+    let expected = lines(&references.done.stdout).nth(at);
     let shown = |side: Option<&[u8]>| side.map_or("nothing".to_owned(), text);
     let asked = operation(at);
     let tell = |side: Option<&[u8]>| match asked.is_empty() {

@@ -48,8 +48,8 @@ impl Workload {
         Ok(Workload { operations, text })
     }
 
-    /// What runs after a crash in each operation: questions about all that was touched, then what
-    /// would have followed. `printed` is the output of a run without a crash.
+    /// What runs after a crash in each operation: questions about all that was touched, what would
+    /// have followed, and the removal of everything, with questions again. `printed` is the output of a run without a crash.
     pub fn lists(&self, settings: &Settings, printed: &[u8]) -> Vec<ListText> {
         let by_line = LinePerOperation::of(printed, self.operations.len());
         let suffix = settings.test.suffix;
@@ -63,7 +63,14 @@ impl Workload {
             };
             let rest = &self.operations[number..];
             let after = &rest[..rest.len().min(suffix)];
-            for operation in probes.iter().chain(after) {
+            let touched = (number + after.len()).checked_sub(1);
+            let removals = match touched {
+                Some(upto) if settings.test.probe => {
+                    search::removals(&self.operations, upto, &settings.operations, PROBES)
+                }
+                _ => Vec::new(),
+            };
+            for operation in probes.iter().chain(after).chain(&removals) {
                 text += &operation.line;
                 text.push('\n');
             }
@@ -71,6 +78,7 @@ impl Workload {
                 text,
                 probes: probes.len(),
                 operations: after.len(),
+                removals: removals.len(),
                 printed_before: by_line.first(number.saturating_sub(1)),
                 printed_after: by_line.first(number),
             }

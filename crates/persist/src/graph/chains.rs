@@ -128,6 +128,12 @@ impl Chains {
         Some(UpTo { chain, node })
     }
 
+    /// The nodes of the chain for a place up to this one.
+    pub fn up_to(&self, key: Key, node: NodeId) -> Option<UpTo> {
+        let chain = *self.by_key.get(&key)?;
+        Some(UpTo { chain, node })
+    }
+
     /// Whether any of the nodes is pending.
     pub fn is_pending(&self, up_to: UpTo) -> bool {
         let first = self.track(up_to.chain).nodes.front();

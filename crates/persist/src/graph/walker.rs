@@ -285,6 +285,21 @@ impl Walker {
         durable
     }
 
+    /// Takes a pending node to be durable from here on, and with it all that it needs: for callers
+    /// who know enough about its loss.
+    pub fn assume_durable(&mut self, id: NodeId) {
+        let node = &self.nodes[id.index()];
+        let key = match (self.model, node.kind) {
+            (Model::Eadr, _) => return,
+            (Model::Msync, _) => Key::Page(node.address.0 / PAGE_BYTES),
+            (Model::X86, StoreKind::NonTemporal) => Key::Word(node.address.0 / WORD_BYTES),
+            (Model::X86, _) => Key::Line(LineId::of(node.address)),
+        };
+        if let Some(up_to) = self.chains.up_to(key, id) {
+            self.chains.settle(up_to);
+        }
+    }
+
     /// What a crash right now may lose.
     pub fn frontier(&self) -> Frontier {
         let (chains, implications) = self.chains.collect();
