@@ -122,7 +122,9 @@ pub struct ReadsHeader {
     pub file_count: u32,
     /// Bits of [`notes`] that the running child has set; the server clears them before each run.
     pub notes: AtomicU32,
-    pub reserved: u32,
+    /// Calls that were handed an address in persistent memory and have not turned out to be of code
+    /// with hooks. If there are some in the end, the server notes [`notes::UNMARKED_READS`].
+    pub escaped: AtomicU32,
     pub files: [ReadsFile; READS_FILES],
 }
 

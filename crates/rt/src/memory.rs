@@ -71,6 +71,28 @@ pub unsafe fn unmap(address: usize, length: usize) -> Result<()> {
     unsafe { sys::syscall(libc::SYS_munmap, [address, length, 0, 0, 0, 0]) }.map(drop)
 }
 
+/// The length of a string with its end, at most so many bytes. Looks no further than it must, and
+/// never faults behind the first page: what the string should be may be rubbish.
+pub fn string_length(address: u64, most: u64) -> u64 {
+    const CHUNK: usize = 256;
+    let mut chunk = [0; CHUNK];
+    let mut length = 0;
+    while length < most {
+        let at = address + length;
+        let in_page = sys::PAGE_BYTES as u64 - at % sys::PAGE_BYTES as u64;
+        let wanted = (most - length).min(in_page).min(CHUNK as u64) as usize;
+        let bytes = &mut chunk[..wanted];
+        if sys::read_own_memory(at, bytes) != Ok(wanted) {
+            break;
+        }
+        if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
+            return length + end as u64 + 1;
+        }
+        length += wanted as u64;
+    }
+    length.min(most)
+}
+
 /// A block of bytes for slow paths, instead of large arrays on a stack that may be a small
 /// signal stack.
 pub struct Block {

@@ -32,6 +32,8 @@ pub struct Server {
     pub child_signal: Option<Disposition>,
     /// The checker, if it is the parent.
     parent: Option<u32>,
+    /// Whether the server has a session of its own, so that its children need none.
+    pub has_session: bool,
     /// Where standard input is to be read from, if it can be wound back.
     input: Option<u64>,
 }
@@ -120,6 +122,7 @@ impl Server {
             signals,
             child_signal,
             parent: watch_parent(socket),
+            has_session: system::new_session() || system::leads_session(),
             input: sys::seek(0, 0, libc::SEEK_CUR).ok(),
         };
         let hello = Hello {
