@@ -33,7 +33,8 @@ pub const VERSION: u32 = 1;
 pub struct Hello {
     pub version: u32,
     pub process: u32,
-    /// Objects that were built by `crashpoint-cc` and are linked to the target.
+    /// Linked objects (the program and its libraries) with code that was built by `crashpoint-cc`. 0:
+    /// no loads can be marked.
     pub modules: u32,
     pub reserved: u32,
 }

@@ -30,9 +30,7 @@ pub fn begin(server: &Server, request: &Request) {
     }
     limit(request);
     super::FLAGS.store(request.flags, Ordering::Relaxed);
-    crate::fork::prepare();
     if request.flags & flags::READS != 0 {
-        crate::threads::prepare();
         process::set_level(Level::Pm);
         crate::modules::update_gates(&crate::lock::lock());
     }

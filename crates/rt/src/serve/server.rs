@@ -1,7 +1,7 @@
 //! The conversation with the checker, and the wait for the child.
 
 use super::system::{self, Disposition};
-use super::{child, marks, sweep};
+use super::{child, marks, objects, sweep};
 use crate::config::Config;
 use crate::lock;
 use crate::process::fatal;
@@ -59,6 +59,9 @@ pub fn run(config: &Config) {
     // Signals wait for whoever asks, and children begin with the mask that the server found.
     let quiet = lock::Quiet::new();
     let server = Server::start(config);
+    // Once, for all children: libc takes memory for it, and would do so in each.
+    crate::threads::prepare();
+    crate::fork::prepare();
     loop {
         match server.next() {
             None => sys::exit(0),
@@ -128,7 +131,7 @@ impl Server {
         let hello = Hello {
             version: VERSION,
             process: server.process,
-            modules: crate::modules::linked(),
+            modules: objects::count(),
             reserved: 0,
         };
         if system::send(socket, &hello).is_err() {
