@@ -1,6 +1,7 @@
 //! An instrumented program under the fork server of the real runtime marks what it reads.
 
 #[path = "../../rt/tests/it/checker.rs"]
+#[expect(dead_code, reason = "these tests use a part")]
 mod checker;
 mod support;
 

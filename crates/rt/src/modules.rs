@@ -207,6 +207,17 @@ pub unsafe extern "C" fn __crashpoint_unregister(module: *mut Module) {
     lock::lock().modules.remove(module);
 }
 
+/// Whether something in a range of addresses has registered.
+pub fn any_between(base: u64, end: u64) -> bool {
+    let process = lock::lock();
+    let mut places = process
+        .modules
+        .all()
+        .iter()
+        .map(|entry| entry.module as u64);
+    places.any(|place| (base..end).contains(&place))
+}
+
 /// Linked objects of which something has registered: each has one gate.
 pub fn registered_objects() -> u32 {
     let process = lock::lock();

@@ -9,7 +9,7 @@
 //! - [`child`] turns a fork into the target: session, limits, signals as they were.
 //! - [`sweep`] ends whatever a run has left.
 //! - [`marks`] is where a child marks what it loads.
-//! - [`objects`] counts what was built with hooks.
+//! - [`objects`] tells which code was built with hooks.
 //! - [`system`] are the system calls that only this needs.
 //!
 //! Nothing is recorded: there is no folder and there are no streams. Threads have states as when
@@ -22,7 +22,7 @@
 
 mod child;
 pub mod marks;
-mod objects;
+pub mod objects;
 mod server;
 mod sweep;
 mod system;

@@ -41,6 +41,47 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: size_t, count: *mut c
     0
 }
 
+/// An address, and the object that it lies in once that is found.
+struct Search {
+    address: u64,
+    base: u64,
+    end: u64,
+}
+
+/// Whether an address is one of code in an object with hooks.
+pub fn has_hooks(address: u64) -> bool {
+    let mut search = Search {
+        address,
+        base: 0,
+        end: 0,
+    };
+    // SAFETY: `find` takes what is passed here.
+    unsafe { libc::dl_iterate_phdr(Some(find), (&raw mut search).cast()) };
+    crate::modules::any_between(search.base, search.end)
+}
+
+unsafe extern "C" fn find(info: *mut dl_phdr_info, _size: size_t, search: *mut c_void) -> c_int {
+    // SAFETY: as above.
+    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+    // SAFETY: the loader describes an object that is loaded.
+    let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let loaded = || {
+        let loaded = headers
+            .iter()
+            .filter(|header| header.p_type == libc::PT_LOAD);
+        loaded.map(|header| {
+            let start = info.dlpi_addr + header.p_vaddr;
+            (start, start + header.p_memsz)
+        })
+    };
+    if !loaded().any(|(start, end)| (start..end).contains(&search.address)) {
+        return 0;
+    }
+    search.base = loaded().map(|(start, _)| start).min().unwrap_or(0);
+    search.end = loaded().map(|(_, end)| end).max().unwrap_or(0);
+    1
+}
+
 /// Whether an object needs the function by which code with hooks registers.
 ///
 /// # Safety

@@ -1,5 +1,4 @@
 //! A small checker: the other end of the fork server. The tests of the instrumenter use it too.
-#![expect(dead_code, reason = "each of the tests uses a part")]
 
 use crashpoint_abi::serve::{
     CANCEL, Hello, READS_FILES, READS_HEADER_BYTES, READS_MAGIC, RUN, ReadsFile, ReadsHeader,

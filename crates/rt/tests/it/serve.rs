@@ -1,7 +1,7 @@
 //! A target that is served runs again and again, and leaves nothing behind.
 
 use crate::checker::{Checker, Marks, code, processes_of, status, wait_until};
-use crate::support::{Bench, Link, expect_success};
+use crate::support::{Bench, Link, expect_success, runtime};
 use crashpoint_abi::serve::{Request, ended, flags, notes};
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -340,6 +340,23 @@ fn loads_that_have_no_marks_are_noted() {
     assert_eq!(code(&reply), 0);
     assert_eq!(reply.notes, notes::MAPPED | notes::UNMARKED_READS);
     assert_eq!(marks.words(), [0, 1, 7, 8, 9]);
+}
+
+#[test]
+fn pools_that_code_without_hooks_maps_are_noted() {
+    let shared = notes::MAPPED | notes::UNMARKED_READS;
+    for (kind, expected) in [("shared", shared), ("private", notes::UNMARKED_READS)] {
+        let bench = Bench::new();
+        let marks = Marks::make(&pool(&bench), POOL_BYTES);
+        let program = bench.compile("bare.c", Link::Plain, &[]);
+        let mut command = bench.command(&program);
+        command.env("LD_PRELOAD", runtime("libcrashpoint_rt.so"));
+        command.env("CRASHPOINT_READS", &marks.path).arg(kind);
+        let checker = Checker::start(bench.folder.path(), &mut command);
+        assert_eq!(checker.hello.modules, 0);
+        let reply = checker.run(flags::PRIVATE | flags::READS);
+        assert_eq!((code(&reply), reply.notes), (0, expected), "{kind}");
+    }
 }
 
 #[test]
