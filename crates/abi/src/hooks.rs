@@ -23,14 +23,15 @@
 //! | [`RESYNC`] | `void (Thread *, Frame *, u32 site)` |
 //! | [`FLOW_FULL`] | `void (Thread *)`; makes room for at least [`crate::flow::ROOM_BYTES`] |
 //!
-//! Stores: the hook runs right *after* the store, with the value zero-extended; `size_and_kind`
-//! is `size | kind << 8` with size 1, 2, 4 or 8. Stores of 16, 32 or 64 bytes whose value is at
-//! hand use `VECTOR` with a copy of it: reading back what a non-temporal store wrote would wait for
+//! Stores: the hook runs right *after* the store, with the value zero-extended; `size_and_kind` is
+//! `size | kind << 8` with size 1, 2, 4 or 8. Stores of 16, 32 or 64 bytes whose value is at hand
+//! use `VECTOR` with a copy of it: reading back what a non-temporal store wrote would wait for
 //! memory. Other stores, memory functions and assembly use `RANGE`, which reads the bytes back.
+//!
 //! Loads: `size` is a number of bytes; or [`LOAD_STRING`] with the most bytes that a string may
-//! have: its length is the runtime's to find; or [`LOAD_ESCAPE`]: the address is handed to a function
-//! that may have no hooks. Where the callee enters next, it has them; otherwise nobody knows what it
-//! reads. A source that is copied is reported before the copy.
+//! have: its length is the runtime's to find; or [`LOAD_ESCAPE`]: the address is handed to a
+//! function that may have no hooks. Where the callee enters next, it has them; otherwise nobody
+//! knows what it reads. A source that is copied is reported before the copy.
 //!
 //! Flushes and fences are reported *before* they execute for flushes and *after* for fences. A
 //! locked read-modify-write is a `FENCE` of kind

@@ -2,8 +2,9 @@
 //!
 //! A line of an expected file is: kind of hook, function and line, fields, `<`, callers from the
 //! outermost. Fields are offset, size, kind and value of a store; offset, length, kind and bytes of
-//! a range; offset and size of a load; offset of an address that escapes; offset and kind of a flush; kind of a fence and what waited for it; kind of a
-//! synchronisation. Kinds are the numbers of `crashpoint_abi::record`.
+//! a range; offset and size of a load; offset of an address that escapes; offset and kind of a
+//! flush; kind of a fence and what waited for it; kind of a synchronisation. Kinds are the numbers
+//! of `crashpoint_abi::record`.
 
 mod support;
 

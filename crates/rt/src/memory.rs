@@ -143,3 +143,30 @@ impl Drop for Block {
         let _: core::result::Result<(), Errno> = unsafe { unmap(self.address, self.length) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_end_at_zero_at_the_limit_or_where_memory_does() {
+        const PAGE: usize = sys::PAGE_BYTES;
+        let place = anonymous(3 * PAGE).unwrap();
+        // SAFETY: the pages are ours.
+        unsafe {
+            unmap(place + 2 * PAGE, PAGE).unwrap();
+            core::ptr::write_bytes(place as *mut u8, b'x', 2 * PAGE);
+            ((place + PAGE + 9) as *mut u8).write(0);
+        }
+        let length = |at: usize, most: u64| string_length((place + at) as u64, most);
+        assert_eq!(length(PAGE, u64::MAX >> 1), 10);
+        assert_eq!(length(PAGE - 5, u64::MAX >> 1), 15);
+        assert_eq!(length(0, u64::MAX >> 1), PAGE as u64 + 10);
+        assert_eq!(length(PAGE - 5, 7), 7);
+        assert_eq!(length(PAGE + 9, 7), 1);
+        assert_eq!(length(3, 0), 0);
+        assert_eq!(length(PAGE + 10, u64::MAX >> 1), PAGE as u64 - 10);
+        // SAFETY: as above.
+        unsafe { unmap(place, 2 * PAGE) }.unwrap();
+    }
+}

@@ -148,8 +148,8 @@ pub fn load(state: &mut State, address: u64, size: u64) {
     }
 }
 
-/// An address is about to be handed to a function that may have no hooks. If it has, it enters next,
-/// and `enter` looks; that costs nothing otherwise, since entering asks for room first.
+/// An address is about to be handed to a function that may have no hooks. If it has, it enters
+/// next, and `enter` looks; that costs nothing otherwise, since entering asks for room first.
 pub fn escape(state: &mut State, site: u32, address: u64) {
     if !super::marks_loads() || !state.is_persistent(address) {
         return;

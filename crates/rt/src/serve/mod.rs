@@ -12,13 +12,15 @@
 //! - [`objects`] tells which code was built with hooks.
 //! - [`system`] are the system calls that only this needs.
 //!
-//! Nothing is recorded: there is no folder and there are no streams. Threads have states as when
-//! recording, but dead ones. Persistent files are found, placed and kept in the table of regions by
-//! the code that does it when recording, so that a pool comes back to its recorded address.
+//! Two descriptors stay open in the server; children close them first of all. Nothing is recorded:
+//! there is no folder and there are no streams. Threads have states as when recording, but dead
+//! ones. Persistent files are found, placed and kept in the table of regions by the code that does
+//! it when recording, so that a pool comes back to its recorded address.
 //!
 //! **When the checker is gone** its end of the socket closes, and the server kills what runs and
 //! ends. The kernel also signals the end of a parent, but not by SIGKILL: a server that dies at
-//! once leaves the grandchildren. A server that is killed takes its child along, and cannot do more.
+//! once leaves the grandchildren. A server that is killed takes its child along, and cannot do
+//! more.
 
 mod child;
 pub mod marks;

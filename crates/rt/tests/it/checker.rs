@@ -4,7 +4,6 @@ use crashpoint_abi::serve::{
     CANCEL, Hello, READS_FILES, READS_HEADER_BYTES, READS_MAGIC, RUN, ReadsFile, ReadsHeader,
     Reply, Request, VERSION,
 };
-use std::fs;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -13,6 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// Everything here ends long before this, unless it never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,7 +91,7 @@ impl Checker {
                 libc::SOCK_CLOEXEC,
             )
         };
-        assert!(accepted >= 0, "{}", std::io::Error::last_os_error());
+        assert!(accepted >= 0, "{}", io::Error::last_os_error());
         // SAFETY: ours since just now.
         let socket = unsafe { OwnedFd::from_raw_fd(accepted) };
         bound(&socket);
@@ -109,12 +109,22 @@ impl Checker {
 
     fn receive<M: Copy>(&self) -> M {
         let mut message = MaybeUninit::<M>::uninit();
-        // SAFETY: the messages are plain numbers, and the length is checked.
-        unsafe {
-            let (to, length) = (message.as_mut_ptr().cast(), size_of::<M>());
-            let received = libc::recv(self.socket.as_raw_fd(), to, length, 0);
-            assert_eq!(received, length as isize, "a message of the server");
-            message.assume_init()
+        loop {
+            // SAFETY: the messages are plain numbers, and the length is checked.
+            unsafe {
+                let (to, length) = (message.as_mut_ptr().cast(), size_of::<M>());
+                let received = libc::recv(self.socket.as_raw_fd(), to, length, 0);
+                let error = io::Error::last_os_error();
+                // A wait with a time limit may be interrupted though there was no signal for us.
+                if received < 0 && error.kind() == io::ErrorKind::Interrupted {
+                    continue;
+                }
+                assert_eq!(
+                    received, length as isize,
+                    "a message of the server: {error}"
+                );
+                return message.assume_init();
+            }
         }
     }
 
