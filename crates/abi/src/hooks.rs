@@ -23,10 +23,16 @@
 //! | [`RESYNC`] | `void (Thread *, Frame *, u32 site)` |
 //! | [`FLOW_FULL`] | `void (Thread *)`; makes room for at least [`crate::flow::ROOM_BYTES`] |
 //!
-//! Stores: the hook runs right *after* the store, with the value zero-extended; `size_and_kind`
-//! is `size | kind << 8` with size 1, 2, 4 or 8. Stores of 16, 32 or 64 bytes whose value is at
-//! hand use `VECTOR` with a copy of it: reading back what a non-temporal store wrote would wait for
+//! Stores: the hook runs right *after* the store, with the value zero-extended; `size_and_kind` is
+//! `size | kind << 8` with size 1, 2, 4 or 8. Stores of 16, 32 or 64 bytes whose value is at hand
+//! use `VECTOR` with a copy of it: reading back what a non-temporal store wrote would wait for
 //! memory. Other stores, memory functions and assembly use `RANGE`, which reads the bytes back.
+//!
+//! Loads: `size` is a number of bytes; or [`LOAD_STRING`] with the most bytes that a string may
+//! have: its length is the runtime's to find; or [`LOAD_ESCAPE`]: the address is handed to a
+//! function that may have no hooks. Where the callee enters next, it has them; otherwise nobody
+//! knows what it reads. A source that is copied is reported before the copy.
+//!
 //! Flushes and fences are reported *before* they execute for flushes and *after* for fences. A
 //! locked read-modify-write is a `FENCE` of kind
 //! `Locked` (only when `Thread::pending` is not zero) and then a store.
@@ -49,6 +55,11 @@ pub const SYNC: &str = "__crashpoint_sync";
 /// Control came back by an exception or longjmp: the frame is this activation's own again.
 pub const RESYNC: &str = "__crashpoint_resync";
 pub const FLOW_FULL: &str = "__crashpoint_flow_full";
+
+/// Size of a load: up to the end of a string, of at most so many bytes as the other bits say.
+pub const LOAD_STRING: u64 = 1 << 63;
+/// Size of a load that is none: an address leaves code with hooks.
+pub const LOAD_ESCAPE: u64 = LOAD_STRING - 1;
 
 /// The gate of a linked object: hidden, one per executable or shared library.
 pub const GATE_SYMBOL: &str = "__crashpoint_gate";

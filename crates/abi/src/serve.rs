@@ -17,8 +17,15 @@
 //! ```
 //!
 //! While a child runs, the checker may send [`CANCEL`] as the kind of a further request: the child
-//! and everything it started are killed, and the reply has [`ended::CANCELLED`]. When the socket
-//! closes, the server kills what runs and ends.
+//! and everything it started are killed, and the reply has [`ended::CANCELLED`]. One that comes
+//! when the run is over is ignored, so that a checker may cancel a run whose reply is on its way,
+//! and reads that reply as usual. When the socket closes, or the server gets SIGTERM, SIGINT or
+//! SIGHUP, it kills what runs and ends.
+//!
+//! A child leads a process group, in a session without a terminal; it has the environment of the
+//! start without [`crate::env::SERVE`] and [`crate::env::READS`], leaves no core, and finds
+//! standard input where it stood at the start if that can be wound back. What it appends to
+//! standard output and error stays.
 //!
 //! Bump [`VERSION`] when any of this changes its meaning.
 
@@ -33,7 +40,8 @@ pub const VERSION: u32 = 1;
 pub struct Hello {
     pub version: u32,
     pub process: u32,
-    /// Objects that were built by `crashpoint-cc` and are linked to the target.
+    /// Linked objects (the program and its libraries) with code that was built by `crashpoint-cc`.
+    /// 0: no loads can be marked.
     pub modules: u32,
     pub reserved: u32,
 }
@@ -45,9 +53,11 @@ pub const CANCEL: u32 = 2;
 
 /// What a run is to be like: bits of [`Request::flags`].
 pub mod flags {
-    /// Persistent files are mapped privately: what the child stores never reaches them.
+    /// Persistent files are mapped privately: what the child stores never reaches them. What it
+    /// writes to them by system calls does.
     pub const PRIVATE: u32 = 1;
     /// What the child loads from persistent memory is marked in the [`super::ReadsHeader`] file.
+    /// Without such a file the run is [`super::ended::NOT_STARTED`].
     pub const READS: u32 = 2;
 }
 
@@ -57,8 +67,9 @@ pub mod flags {
 pub struct Request {
     pub kind: u32,
     pub flags: u32,
-    /// Limits for the child and each process it starts; 0 is none. Bytes of address space, bytes
-    /// of any file it writes, seconds of processor time, and processes of this user.
+    /// Limits for the child and each process it starts; 0 is none. Bytes of address space (pools,
+    /// the file of marks and some 20 MiB of the runtime count), bytes of any file it writes,
+    /// seconds of processor time, and processes of this user.
     pub memory_bytes: u64,
     pub file_bytes: u64,
     pub cpu_seconds: u32,
@@ -69,7 +80,7 @@ pub struct Request {
 pub mod ended {
     /// The checker asked for it.
     pub const CANCELLED: u32 = 1;
-    /// The child left processes behind, which were killed.
+    /// The child ended and left processes behind, which were killed.
     pub const LEFTOVERS: u32 = 2;
     /// The child could not be started; `status` is the error number.
     pub const NOT_STARTED: u32 = 4;
@@ -84,10 +95,12 @@ pub mod notes {
     pub const MAPPED_AGAIN: u32 = 2;
     /// It forked while persistent memory was mapped.
     pub const FORKED: u32 = 4;
-    /// It started another program.
+    /// It started another program, by a function of the exec family. (`posix_spawn`, `system` and
+    /// `popen` are not seen.)
     pub const EXECUTED: u32 = 8;
-    /// It has code that was not built by `crashpoint-cc` and got an address in persistent memory:
-    /// what that code reads is not marked.
+    /// With [`super::flags::READS`]: what was read may not be marked. Code that was not built by
+    /// `crashpoint-cc` mapped a persistent file or got an address in persistent memory as an
+    /// argument of a function that we do not know; or the marks do not cover what was mapped.
     pub const UNMARKED_READS: u32 = 16;
 }
 
@@ -122,7 +135,9 @@ pub struct ReadsHeader {
     pub file_count: u32,
     /// Bits of [`notes`] that the running child has set; the server clears them before each run.
     pub notes: AtomicU32,
-    pub reserved: u32,
+    /// Calls that were handed an address in persistent memory and have not turned out to be of code
+    /// with hooks. If there are some in the end, the server notes [`notes::UNMARKED_READS`].
+    pub escaped: AtomicU32,
     pub files: [ReadsFile; READS_FILES],
 }
 

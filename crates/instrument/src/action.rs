@@ -7,6 +7,7 @@
 use crate::asm::{self, Assembly, Effect};
 use crate::library::{self, Sync, Write};
 use crate::llvm::{self, Type, Value};
+use crate::reads;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
 use llvm_sys::{LLVMAtomicOrdering, LLVMOpcode};
 
@@ -29,6 +30,9 @@ pub enum Action {
         /// The destination is rounded down to a cache line.
         line: bool,
     },
+    /// An intrinsic that reads persistent memory, perhaps, and does not write it; see
+    /// `crate::reads`.
+    Read,
     /// An intrinsic that writes where we cannot tell.
     Opaque,
     Assembly(Vec<Effect>),
@@ -43,6 +47,8 @@ pub enum Action {
 pub struct Call {
     /// The function called by name.
     pub callee: Option<Value>,
+    /// The module defined the callee, before copies were made.
+    pub is_here: bool,
     pub write: Option<Write>,
     pub sync: Option<Sync>,
 }
@@ -80,6 +86,7 @@ impl Action {
             | Action::Fence(_)
             | Action::Memory
             | Action::Intrinsic { .. }
+            | Action::Read
             | Action::Opaque
             | Action::LandingPad
             | Action::ReturnsTwice => false,
@@ -88,7 +95,7 @@ impl Action {
 
     pub fn has_hook_after(&self) -> bool {
         match self {
-            Action::Nothing | Action::Load | Action::Flush(_) => false,
+            Action::Nothing | Action::Load | Action::Read | Action::Flush(_) => false,
             Action::Store(_)
             | Action::ReadModifyWrite
             | Action::CompareExchange
@@ -236,6 +243,7 @@ fn call(module: llvm::Module, call: Value) -> Action {
     };
     Action::Call(Call {
         callee,
+        is_here: defined,
         write: library::write(&name)
             .filter(|_| !defined)
             .filter(|write| arguments.len() as u32 >= library::parameters_needed(write))
@@ -320,10 +328,11 @@ fn intrinsic(module: llvm::Module, call: Value, name: &str) -> Action {
         "llvm.x86.mmx.maskmovq" => write(2, 8, StoreKind::NonTemporal),
         "llvm.x86.sse.stmxcsr" => write(0, 4, StoreKind::Plain),
         "llvm.eh.sjlj.setjmp" => Action::ReturnsTwice,
-        _ if is_memory_intrinsic(name) => match persistent(0) {
-            true => Action::Memory,
-            false => Action::Nothing,
-        },
+        _ if is_memory_intrinsic(name) && persistent(0) => Action::Memory,
+        _ if reads::intrinsic(module, call).is_some_and(|read| persistent(read.from)) => {
+            Action::Read
+        }
+        _ if is_memory_intrinsic(name) => Action::Nothing,
         _ if name.starts_with("llvm.masked.store.")
             || name.starts_with("llvm.masked.compressstore.") =>
         {

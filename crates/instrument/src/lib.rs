@@ -23,6 +23,7 @@ mod lower;
 mod mode;
 mod object;
 mod quiet;
+mod reads;
 
 use llvm::Value;
 use llvm_sys::prelude::LLVMModuleRef;

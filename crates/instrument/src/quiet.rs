@@ -63,7 +63,7 @@ pub fn find(plans: &[FunctionPlan]) -> FxHashSet<Value> {
 
 fn may_be_quiet(action: &Action) -> bool {
     match action {
-        Action::Nothing | Action::Load => true,
+        Action::Nothing | Action::Load | Action::Read => true,
         Action::Call(call) => call.write.is_none() && call.sync.is_none(),
         Action::Assembly(effects) => effects.is_empty(),
         Action::Store(_)

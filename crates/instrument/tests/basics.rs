@@ -2,8 +2,9 @@
 //!
 //! A line of an expected file is: kind of hook, function and line, fields, `<`, callers from the
 //! outermost. Fields are offset, size, kind and value of a store; offset, length, kind and bytes of
-//! a range; offset and kind of a flush; kind of a fence and what waited for it; kind of a
-//! synchronisation. Kinds are the numbers of `crashpoint_abi::record`.
+//! a range; offset and size of a load; offset of an address that escapes; offset and kind of a
+//! flush; kind of a fence and what waited for it; kind of a synchronisation. Kinds are the numbers
+//! of `crashpoint_abi::record`.
 
 mod support;
 
@@ -18,6 +19,12 @@ fn stores_flushes_and_fences_are_reported_in_order() {
 fn loads_are_reported_where_they_are_asked_for() {
     let events = check_with("basic.c", &[], &[("STUB_LOADS", "1")]);
     expect("basic_loads.events", &events);
+}
+
+#[test]
+fn what_is_read_by_other_means_than_loads_is_reported_with_them() {
+    let events = check_with("reads.c", &[], &[("STUB_LOADS", "1")]);
+    expect("reads.events", &events);
 }
 
 #[test]

@@ -278,7 +278,21 @@ void __crashpoint_vector(struct thread *thread, uint32_t site, void *address, co
     __crashpoint_range(thread, site, address, size, size_and_kind >> 8);
 }
 
+#define LOAD_STRING (1ul << 63)
+#define LOAD_ESCAPE (LOAD_STRING - 1)
+
 void __crashpoint_load(struct thread *thread, uint32_t site, void *address, uint64_t size) {
+    if (size == LOAD_ESCAPE) {
+        event(thread, "escape", site);
+        say(" %#lx\n", offset(address));
+        return;
+    }
+    if (size & LOAD_STRING) {
+        size_t most = size & ~LOAD_STRING, length = strnlen(address, most);
+        size = length < most ? length + 1 : most;
+    }
+    if (!size)
+        return;
     event(thread, "load", site);
     say(" %#lx %lu\n", offset(address), size);
 }

@@ -4,11 +4,13 @@
 //! Those that run often do what is common on a straight way without a stack frame of their own;
 //! for everything else they jump to a second function with the same parameters.
 
+use crate::memory;
 use crate::serve::marks;
 use crate::shadow;
 use crate::state::{self, State};
 use crate::stream;
 use crate::{signals, threads, tls};
+use crashpoint_abi::hooks::{LOAD_ESCAPE, LOAD_STRING};
 use crashpoint_abi::record::{FenceKind, FlushKind, SyncKind};
 use crashpoint_abi::{Frame, Thread, flow};
 
@@ -51,13 +53,15 @@ unsafe extern "C" fn enter_first(site: u32) -> *mut Thread {
     unsafe { __crashpoint_enter(site) }
 }
 
-/// Flow needs room.
+/// Flow needs room, or somebody wants to know.
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn enter_full(site: u32) -> *mut Thread {
     // SAFETY: the state of the running thread; there is room afterwards.
     unsafe {
-        stream::turn_flow(&mut *tls::get());
+        let state = &mut *tls::get();
+        marks::enter(state);
+        stream::turn_flow(state);
         __crashpoint_enter(site)
     }
 }
@@ -73,6 +77,9 @@ pub unsafe extern "C" fn __crashpoint_load(
 ) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
+    if size >= LOAD_ESCAPE {
+        return load_unmeasured(state, site, address, size);
+    }
     if state.is_dead() {
         return marks::load(state, address, size);
     }
@@ -84,6 +91,22 @@ pub unsafe extern "C" fn __crashpoint_load(
     state.record(site, order, |to, memory, at| {
         to.load(memory, at, address, size)
     });
+}
+
+/// A load of a string, or none at all.
+#[cold]
+#[inline(never)]
+fn load_unmeasured(state: &mut State, site: u32, address: u64, size: u64) {
+    if size == LOAD_ESCAPE {
+        return marks::escape(state, site, address);
+    }
+    if state.is_persistent(address) {
+        let end = state.own.region_base + state.own.region_span;
+        let most = (size & !LOAD_STRING).min(end - address);
+        let length = memory::string_length(address, most);
+        // SAFETY: the state's own thread.
+        unsafe { __crashpoint_load(&raw mut state.thread, site, address, length) };
+    }
 }
 
 /// # Safety

@@ -25,8 +25,8 @@
 //!   goes on; it is ended only at the very start, if a recording was asked for and is impossible.
 //!
 //! Without `CRASHPOINT_OUT` in the environment everything stays off: gates stay closed, and what
-//! stands in for libc passes on after one look at a flag. With `CRASHPOINT_SERVE` instead of it, the
-//! target becomes a fork server ([`serve`]).
+//! stands in for libc passes on after one look at a flag. With `CRASHPOINT_SERVE` instead of it,
+//! the target becomes a fork server ([`serve`]).
 #![no_std]
 
 extern crate std;

@@ -15,10 +15,11 @@ use crate::pagemap;
 use crate::placement::Request;
 use crate::process::{self, Process, Stop};
 use crate::regions::{REGIONS, Region};
-use crate::serve;
+use crate::serve::{self, objects};
 use crate::shadow;
 use crate::state::State;
 use crate::sys::{self, Errno, PAGE_BYTES, Result};
+use core::arch::naked_asm;
 use core::ffi::c_void;
 use crashpoint_abi::record::Mapping;
 use crashpoint_abi::serve::notes;
@@ -50,12 +51,18 @@ fn map(request: &Request) -> Result<usize> {
         _ => return unsafe { request.map() },
     };
     let kind = request.flags & libc::MAP_TYPE;
-    let is_shared_file = request.flags & libc::MAP_ANONYMOUS == 0
-        && (kind == libc::MAP_SHARED || kind == libc::MAP_SHARED_VALIDATE);
-    let is_persistent = is_shared_file
-        && request.descriptor >= 0
-        && request.length != 0
+    let is_file =
+        request.flags & libc::MAP_ANONYMOUS == 0 && request.descriptor >= 0 && request.length != 0;
+    let is_shared = kind == libc::MAP_SHARED || kind == libc::MAP_SHARED_VALIDATE;
+    let marks_loads = serve::marks_loads();
+    let is_persistent = is_file
+        && (is_shared || marks_loads)
         && files::is_persistent(config, request.descriptor, request.flags);
+    // Not under the lock: the loader has one of its own.
+    if is_persistent && marks_loads && !(is_shared && objects::has_hooks(request.caller)) {
+        serve::note(notes::UNMARKED_READS);
+    }
+    let is_persistent = is_persistent && is_shared;
     let replaces = request.flags & libc::MAP_FIXED != 0
         && request.flags & libc::MAP_FIXED_NOREPLACE == 0
         && touches_persistent(request.address, request.length);
@@ -298,15 +305,15 @@ pub fn fail<T>(error: Errno, value: T) -> T {
 }
 
 /// # Safety
-/// As `mmap`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap(
+/// As `mmap`, and with where that was called from.
+unsafe extern "C" fn map_for(
     address: *mut c_void,
     length: size_t,
     protection: c_int,
     flags: c_int,
     descriptor: c_int,
     offset: off_t,
+    caller: u64,
 ) -> *mut c_void {
     let request = Request {
         address: address as usize,
@@ -315,6 +322,7 @@ pub unsafe extern "C" fn mmap(
         flags,
         descriptor,
         offset: offset as u64,
+        caller,
     };
     match map(&request) {
         Ok(address) => address as *mut c_void,
@@ -322,19 +330,33 @@ pub unsafe extern "C" fn mmap(
     }
 }
 
+/// The body of `mmap`: hands the address that it returns to on as the seventh argument.
+macro_rules! map_for_caller {
+    () => {
+        naked_asm!(
+            "push qword ptr [rsp]",
+            "call {map_for}",
+            "add rsp, 8",
+            "ret",
+            map_for = sym map_for,
+        )
+    };
+}
+
 /// # Safety
-/// As `mmap64`.
+/// As `mmap`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap64(
-    address: *mut c_void,
-    length: size_t,
-    protection: c_int,
-    flags: c_int,
-    descriptor: c_int,
-    offset: off_t,
-) -> *mut c_void {
-    // SAFETY: the same function: offsets have 64 bits.
-    unsafe { mmap(address, length, protection, flags, descriptor, offset) }
+#[unsafe(naked)]
+pub unsafe extern "C" fn mmap() -> *mut c_void {
+    map_for_caller!()
+}
+
+/// # Safety
+/// As `mmap64`. It is the same: offsets have 64 bits.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn mmap64() -> *mut c_void {
+    map_for_caller!()
 }
 
 /// # Safety

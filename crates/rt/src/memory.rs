@@ -71,6 +71,28 @@ pub unsafe fn unmap(address: usize, length: usize) -> Result<()> {
     unsafe { sys::syscall(libc::SYS_munmap, [address, length, 0, 0, 0, 0]) }.map(drop)
 }
 
+/// The length of a string with its end, at most so many bytes. Looks no further than it must, and
+/// never faults behind the first page: what the string should be may be rubbish.
+pub fn string_length(address: u64, most: u64) -> u64 {
+    const CHUNK: usize = 256;
+    let mut chunk = [0; CHUNK];
+    let mut length = 0;
+    while length < most {
+        let at = address + length;
+        let in_page = sys::PAGE_BYTES as u64 - at % sys::PAGE_BYTES as u64;
+        let wanted = (most - length).min(in_page).min(CHUNK as u64) as usize;
+        let bytes = &mut chunk[..wanted];
+        if sys::read_own_memory(at, bytes) != Ok(wanted) {
+            break;
+        }
+        if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
+            return length + end as u64 + 1;
+        }
+        length += wanted as u64;
+    }
+    length.min(most)
+}
+
 /// A block of bytes for slow paths, instead of large arrays on a stack that may be a small
 /// signal stack.
 pub struct Block {
@@ -119,5 +141,32 @@ impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: the block is ours and goes away.
         let _: core::result::Result<(), Errno> = unsafe { unmap(self.address, self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_end_at_zero_at_the_limit_or_where_memory_does() {
+        const PAGE: usize = sys::PAGE_BYTES;
+        let place = anonymous(3 * PAGE).unwrap();
+        // SAFETY: the pages are ours.
+        unsafe {
+            unmap(place + 2 * PAGE, PAGE).unwrap();
+            core::ptr::write_bytes(place as *mut u8, b'x', 2 * PAGE);
+            ((place + PAGE + 9) as *mut u8).write(0);
+        }
+        let length = |at: usize, most: u64| string_length((place + at) as u64, most);
+        assert_eq!(length(PAGE, u64::MAX >> 1), 10);
+        assert_eq!(length(PAGE - 5, u64::MAX >> 1), 15);
+        assert_eq!(length(0, u64::MAX >> 1), PAGE as u64 + 10);
+        assert_eq!(length(PAGE - 5, 7), 7);
+        assert_eq!(length(PAGE + 9, 7), 1);
+        assert_eq!(length(3, 0), 0);
+        assert_eq!(length(PAGE + 10, u64::MAX >> 1), PAGE as u64 - 10);
+        // SAFETY: as above.
+        unsafe { unmap(place, 2 * PAGE) }.unwrap();
     }
 }

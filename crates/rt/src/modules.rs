@@ -207,9 +207,25 @@ pub unsafe extern "C" fn __crashpoint_unregister(module: *mut Module) {
     lock::lock().modules.remove(module);
 }
 
-/// Objects that have registered.
-pub fn linked() -> u32 {
-    lock::lock().modules.count as u32
+/// Whether something in a range of addresses has registered.
+pub fn any_between(base: u64, end: u64) -> bool {
+    let process = lock::lock();
+    let mut places = process
+        .modules
+        .all()
+        .iter()
+        .map(|entry| entry.module as u64);
+    places.any(|place| (base..end).contains(&place))
+}
+
+/// Linked objects of which something has registered: each has one gate.
+pub fn registered_objects() -> u32 {
+    let process = lock::lock();
+    let all = process.modules.all();
+    // SAFETY: registered, and not unregistered.
+    let gate = |entry: &Entry| unsafe { (*entry.module).gate };
+    let is_first = |at: usize| all[..at].iter().all(|entry| gate(entry) != gate(&all[at]));
+    (0..all.len()).filter(|&at| is_first(at)).count() as u32
 }
 
 /// Marks the callees whose calls are recorded.

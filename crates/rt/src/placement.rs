@@ -33,6 +33,8 @@ pub struct Request {
     pub flags: c_int,
     pub descriptor: c_int,
     pub offset: u64,
+    /// Where the call came from.
+    pub caller: u64,
 }
 
 impl Request {
@@ -46,6 +48,7 @@ impl Request {
             flags,
             descriptor,
             offset,
+            caller: _,
         } = *self;
         // SAFETY: passed on.
         unsafe { memory::map(address, length, protection, flags, descriptor, offset) }

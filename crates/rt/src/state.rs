@@ -53,6 +53,10 @@ pub struct Own {
     /// have some.
     pub marks: u64,
     pub marks_span: u64,
+    /// There too: the activation that has handed an address in persistent memory to a function of
+    /// which we do not know whether it has hooks, or null; and the site of that call.
+    pub escape_frame: *mut Frame,
+    pub escape_site: u32,
     /// The last frame of the shadow stack. Deeper activations share it: their call stacks are
     /// wrong until they have returned.
     pub last_frame: *mut Frame,

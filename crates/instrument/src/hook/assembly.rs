@@ -83,7 +83,7 @@ impl Body<'_> {
                     let pointer = self.place(index, *place);
                     let build = self.build();
                     build.if_then(self.activation.loads(build), anchor, RARELY);
-                    self.loaded(index, pointer, *bytes);
+                    self.loaded(index, pointer, build.word(*bytes));
                 }
             }
             Effect::Unknown(_) => self.opaque(anchor, index),

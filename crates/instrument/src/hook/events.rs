@@ -5,6 +5,7 @@ use super::room;
 use crate::action::{Action, intrinsic_name, is_memory_intrinsic};
 use crate::llvm::{self, Block, Value};
 use crate::lower::FunctionPlan;
+use crate::reads;
 use llvm_sys::LLVMOpcode;
 use rustc_hash::FxHashMap;
 
@@ -20,8 +21,8 @@ pub enum Event {
     Exit,
 }
 
-/// What is recorded only if the gate asks for more than level pm has: loads since the last event,
-/// and the end of a segment.
+/// What is recorded only if the gate asks for more than level pm has: loads since the last event
+/// and what the instruction that follows reads, and the end of a segment.
 #[derive(Debug, Default)]
 pub struct Details {
     pub loads: Vec<usize>,
@@ -181,8 +182,12 @@ impl<'a> Reader<'a> {
         let quiet = matches!(plan.action, Action::Nothing | Action::Load);
         let tail = instruction.is_opcode(LLVMOpcode::LLVMCall) && instruction.must_tail();
         let mut details = Details::default();
+        let reads = !reads::of(self.module, &plan.action, instruction).is_empty();
         if terminator || !quiet {
             details.loads = std::mem::take(&mut self.loads);
+        }
+        if reads {
+            details.loads.push(index);
         }
         if (terminator || plan.action.runs_other_code()) && !self.left {
             details.group = self.close(instruction, tail);

@@ -1,10 +1,12 @@
 //! Hooks of loads, stores, atomics, flushes and fences.
 
 use super::{Body, RARELY};
-use crate::action::may_be_persistent;
+use crate::action::{Action, may_be_persistent};
 use crate::llvm::{Builder, Value};
 use crate::object::Object;
+use crate::reads::{self, Extent, Reads};
 use crashpoint_abi::CACHE_LINE_BYTES;
+use crashpoint_abi::hooks::{LOAD_ESCAPE, LOAD_STRING};
 use crashpoint_abi::layout::offsets;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
 use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
@@ -133,20 +135,54 @@ impl Body<'_> {
     /// Reports loads, where loads are recorded.
     pub fn loads(&self, loads: &[usize]) {
         for &index in loads {
-            let (_, load) = self.planned(index);
-            let bytes = load.ty().store_bytes(self.object.module);
-            self.loaded(index, load.operand(0), bytes);
+            let (plan, instruction) = self.planned(index);
+            if matches!(plan.action, Action::Load) {
+                let bytes = instruction.ty().store_bytes(self.object.module);
+                self.loaded(index, instruction.operand(0), self.build().word(bytes));
+            } else {
+                self.reads(
+                    index,
+                    &reads::of(self.object.module, &plan.action, instruction),
+                );
+            }
+        }
+    }
+
+    /// Reports what an instruction is about to read, where loads are recorded.
+    fn reads(&self, index: usize, reads: &Reads) {
+        let build = self.build();
+        let (_, instruction) = self.planned(index);
+        let number = |operand: u32| build.resize(instruction.operand(operand), build.i64);
+        let times = |left: Value, right: Value| build.binary(LLVMOpcode::LLVMMul, left, right);
+        for read in &reads.known {
+            let size = match read.extent {
+                Extent::Bytes(bytes) => build.word(bytes),
+                Extent::Argument { index, unit: 1 } => number(index),
+                Extent::Argument { index, unit } => times(number(index), build.word(unit)),
+                Extent::Product { left, right } => times(number(left), number(right)),
+                Extent::String => build.word(u64::MAX),
+                Extent::StringAtMost { limit } => build.or(number(limit), build.word(LOAD_STRING)),
+            };
+            self.loaded(index, instruction.operand(read.from), size);
+        }
+        // One report, however many addresses: the runtime waits for the callee to enter.
+        let addresses = reads.escaping.iter().map(|from| instruction.operand(*from));
+        let escaping = addresses.reduce(|rest, pointer| {
+            let here = self.object.in_loaded_memory(pointer);
+            build.select(here, pointer, rest)
+        });
+        if let Some(pointer) = escaping {
+            self.loaded(index, pointer, build.word(LOAD_ESCAPE));
         }
     }
 
     /// Reports a load, where loads are recorded.
-    pub fn loaded(&self, index: usize, pointer: Value, bytes: u64) {
+    pub fn loaded(&self, index: usize, pointer: Value, bytes: Value) {
         let build = self.build();
         let thread = self.activation.entered(build);
         let site = self.object.site(self.site(index));
         let helper = self.object.helpers.load(self.object);
-        self.object
-            .call(helper, &[thread, site, pointer, build.word(bytes)]);
+        self.object.call(helper, &[thread, site, pointer, bytes]);
     }
 
     pub fn flush(&self, anchor: Value, index: usize, pointer: Value, kind: FlushKind) {

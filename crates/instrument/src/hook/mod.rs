@@ -143,6 +143,7 @@ impl Body<'_> {
             | Action::Fence(_)
             | Action::Memory
             | Action::Intrinsic { .. }
+            | Action::Read
             | Action::Opaque
             | Action::LandingPad
             | Action::ReturnsTwice => {}
@@ -184,7 +185,7 @@ impl Body<'_> {
             }
             Action::LandingPad => self.resync(anchor, index),
             Action::ReturnsTwice => self.returned_again(anchor, index),
-            Action::Nothing | Action::Load | Action::Flush(_) => {}
+            Action::Nothing | Action::Load | Action::Read | Action::Flush(_) => {}
         }
     }
 }
@@ -202,6 +203,7 @@ pub fn may_enter_late(plan: &FunctionPlan) -> bool {
                 | Action::Flush(_)
                 | Action::Memory
                 | Action::Intrinsic { .. }
+                | Action::Read
                 | Action::Opaque
                 | Action::Fence(_) => true,
                 Action::Store(kind) => *kind != crashpoint_abi::record::StoreKind::Locked,

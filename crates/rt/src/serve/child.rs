@@ -18,15 +18,19 @@ pub fn begin(server: &Server, request: &Request) {
         // The server had died before the kernel was asked to tell.
         sys::exit(1);
     }
-    system::new_session();
+    // A session for each run costs a third of a fork: the kernel schedules sessions as groups.
+    match server.has_session {
+        true => system::new_group(),
+        false => {
+            system::new_session();
+        }
+    }
     if let Some(ignored) = server.child_signal {
         let _ = system::disposition(libc::SIGCHLD, Some(ignored));
     }
     limit(request);
     super::FLAGS.store(request.flags, Ordering::Relaxed);
-    crate::fork::prepare();
     if request.flags & flags::READS != 0 {
-        crate::threads::prepare();
         process::set_level(Level::Pm);
         crate::modules::update_gates(&crate::lock::lock());
     }

@@ -83,8 +83,8 @@ fn entry(at: usize) -> Option<ReadsFile> {
     if header.is_null() {
         return None;
     }
-    // SAFETY: mapped for good. The checker may be writing, if it does not keep to the protocol; what
-    // is read is checked before it is used.
+    // SAFETY: mapped for good. A checker that does not keep to the protocol may be writing; what is
+    // read is checked before it is used.
     unsafe {
         let count = (&raw const (*header).file_count).read_volatile() as usize;
         let files = (&raw const (*header).files).cast::<ReadsFile>();
@@ -146,6 +146,54 @@ pub fn load(state: &mut State, address: u64, size: u64) {
         }
         at = part.end;
     }
+}
+
+/// An address is about to be handed to a function that may have no hooks. If it has, it enters
+/// next, and `enter` looks; that costs nothing otherwise, since entering asks for room first.
+pub fn escape(state: &mut State, site: u32, address: u64) {
+    if !super::marks_loads() || !state.is_persistent(address) {
+        return;
+    }
+    match state.own.escape_frame.is_null() {
+        true => count_escaped(1),
+        // The last one did not enter.
+        false => {
+            super::note(notes::UNMARKED_READS);
+        }
+    }
+    state.own.escape_frame = state.thread.frame;
+    state.own.escape_site = site;
+    state.thread.flow_limit = core::ptr::null_mut();
+}
+
+/// A function is entered: the one that was handed an address, or another one.
+pub fn enter(state: &mut State) {
+    let frame = state.own.escape_frame;
+    if frame.is_null() {
+        return;
+    }
+    state.own.escape_frame = core::ptr::null_mut();
+    // SAFETY: a frame of the shadow stack, which stays.
+    let is_callee =
+        state.thread.frame == frame && unsafe { (*frame).site } == state.own.escape_site;
+    if !is_callee {
+        super::note(notes::UNMARKED_READS);
+    }
+    count_escaped(-1);
+}
+
+fn count_escaped(more: i32) {
+    // SAFETY: mapped for good.
+    if let Some(header) = unsafe { HEADER.load(Ordering::Relaxed).as_ref() } {
+        header.escaped.fetch_add(more as u32, Ordering::Relaxed);
+    }
+}
+
+/// Whether addresses have gone where nobody knows; forgets them.
+pub fn take_escaped() -> bool {
+    // SAFETY: mapped for good.
+    unsafe { HEADER.load(Ordering::Relaxed).as_ref() }
+        .is_some_and(|header| header.escaped.swap(0, Ordering::Relaxed) != 0)
 }
 
 /// A load from the region that was hit last.

@@ -9,25 +9,29 @@
 //! - [`child`] turns a fork into the target: session, limits, signals as they were.
 //! - [`sweep`] ends whatever a run has left.
 //! - [`marks`] is where a child marks what it loads.
+//! - [`objects`] tells which code was built with hooks.
 //! - [`system`] are the system calls that only this needs.
 //!
-//! Nothing is recorded: there is no folder and there are no streams. Threads have states as when
-//! recording, but dead ones. Persistent files are found, placed and kept in the table of regions by
-//! the code that does it when recording, so that a pool comes back to its recorded address.
+//! Two descriptors stay open in the server; children close them first of all. Nothing is recorded:
+//! there is no folder and there are no streams. Threads have states as when recording, but dead
+//! ones. Persistent files are found, placed and kept in the table of regions by the code that does
+//! it when recording, so that a pool comes back to its recorded address.
 //!
 //! **When the checker is gone** its end of the socket closes, and the server kills what runs and
-//! ends. The kernel also signals the end of a parent, but not by SIGKILL: a server that dies at once
-//! leaves the grandchildren. A server that is killed takes its child along, and cannot do more.
+//! ends. The kernel also signals the end of a parent, but not by SIGKILL: a server that dies at
+//! once leaves the grandchildren. A server that is killed takes its child along, and cannot do
+//! more.
 
 mod child;
 pub mod marks;
+pub mod objects;
 mod server;
 mod sweep;
 mod system;
 
 use crate::config::Config;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use crashpoint_abi::serve::flags;
+use crashpoint_abi::serve::{flags, notes};
 
 /// What this run was asked for, in a child; 0 in the server.
 static FLAGS: AtomicU32 = AtomicU32::new(0);
@@ -65,9 +69,13 @@ pub fn take_back(bits: u32) {
 /// What was noted since the last time.
 fn take_notes() -> u32 {
     // SAFETY: as above.
-    match unsafe { NOTES.load(Ordering::Relaxed).as_ref() } {
+    let noted = match unsafe { NOTES.load(Ordering::Relaxed).as_ref() } {
         Some(notes) => notes.swap(0, Ordering::Relaxed),
         None => 0,
+    };
+    match marks::take_escaped() {
+        true => noted | notes::UNMARKED_READS,
+        false => noted,
     }
 }
 

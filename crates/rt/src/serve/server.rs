@@ -1,7 +1,7 @@
 //! The conversation with the checker, and the wait for the child.
 
 use super::system::{self, Disposition};
-use super::{child, marks, sweep};
+use super::{child, marks, objects, sweep};
 use crate::config::Config;
 use crate::lock;
 use crate::process::fatal;
@@ -32,6 +32,8 @@ pub struct Server {
     pub child_signal: Option<Disposition>,
     /// The checker, if it is the parent.
     parent: Option<u32>,
+    /// Whether the server has a session of its own, so that its children need none.
+    pub has_session: bool,
     /// Where standard input is to be read from, if it can be wound back.
     input: Option<u64>,
 }
@@ -57,6 +59,9 @@ pub fn run(config: &Config) {
     // Signals wait for whoever asks, and children begin with the mask that the server found.
     let quiet = lock::Quiet::new();
     let server = Server::start(config);
+    // Once, for all children: libc takes memory for it, and would do so in each.
+    crate::threads::prepare();
+    crate::fork::prepare();
     loop {
         match server.next() {
             None => sys::exit(0),
@@ -120,12 +125,13 @@ impl Server {
             signals,
             child_signal,
             parent: watch_parent(socket),
+            has_session: system::new_session() || system::leads_session(),
             input: sys::seek(0, 0, libc::SEEK_CUR).ok(),
         };
         let hello = Hello {
             version: VERSION,
             process: server.process,
-            modules: crate::modules::linked(),
+            modules: objects::count(),
             reserved: 0,
         };
         if system::send(socket, &hello).is_err() {

@@ -150,9 +150,21 @@ pub fn parent_id() -> u32 {
     unsafe { call(libc::SYS_getppid, &[]) }.unwrap_or(0) as u32
 }
 
-pub fn new_session() {
+/// Leaves terminal and group behind. False if this process leads a group.
+pub fn new_session() -> bool {
     // SAFETY: no memory is involved.
-    let _ = unsafe { call(libc::SYS_setsid, &[]) };
+    unsafe { call(libc::SYS_setsid, &[]) }.is_ok()
+}
+
+pub fn leads_session() -> bool {
+    // SAFETY: no memory is involved.
+    let session = unsafe { call(libc::SYS_getsid, &[0]) };
+    session == Ok(sys::process_id() as usize)
+}
+
+pub fn new_group() {
+    // SAFETY: no memory is involved.
+    let _ = unsafe { call(libc::SYS_setpgid, &[0, 0]) };
 }
 
 pub fn kill(process: i32, signal: c_int) -> Result<()> {

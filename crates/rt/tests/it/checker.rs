@@ -1,15 +1,18 @@
-//! A small checker: the other end of the fork server.
+//! A small checker: the other end of the fork server. The tests of the instrumenter use it too.
 
-use crate::support::Bench;
-use crashpoint_abi::serve::{CANCEL, Hello, RUN, Reply, Request, VERSION};
-use std::fs;
-use std::mem::MaybeUninit;
+use crashpoint_abi::serve::{
+    CANCEL, Hello, READS_FILES, READS_HEADER_BYTES, READS_MAGIC, RUN, ReadsFile, ReadsHeader,
+    Reply, Request, VERSION,
+};
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// Everything here ends long before this, unless it never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,9 +72,10 @@ fn bound(socket: &OwnedFd) {
 }
 
 impl Checker {
-    /// Starts a target as a server. The command names the program, its arguments and streams.
-    pub fn start(bench: &Bench, command: &mut Command) -> Checker {
-        let path = bench.path("socket");
+    /// Starts a target as a server, with a socket in a folder. The command names the program, its
+    /// arguments and streams.
+    pub fn start(folder: &Path, command: &mut Command) -> Checker {
+        let path = folder.join("socket");
         let _ = fs::remove_file(&path);
         let listener = listen(&path);
         command.env_remove("CRASHPOINT_OUT");
@@ -87,7 +91,7 @@ impl Checker {
                 libc::SOCK_CLOEXEC,
             )
         };
-        assert!(accepted >= 0, "{}", std::io::Error::last_os_error());
+        assert!(accepted >= 0, "{}", io::Error::last_os_error());
         // SAFETY: ours since just now.
         let socket = unsafe { OwnedFd::from_raw_fd(accepted) };
         bound(&socket);
@@ -103,20 +107,24 @@ impl Checker {
         checker
     }
 
-    /// Compiles and starts the program of these tests, with arguments.
-    pub fn of(bench: &Bench, arguments: &[&str]) -> Checker {
-        let program = bench.compile("serve.c", crate::support::Link::Shared, &[]);
-        Checker::start(bench, bench.command(&program).args(arguments))
-    }
-
     fn receive<M: Copy>(&self) -> M {
         let mut message = MaybeUninit::<M>::uninit();
-        // SAFETY: the messages are plain numbers, and the length is checked.
-        unsafe {
-            let (to, length) = (message.as_mut_ptr().cast(), size_of::<M>());
-            let received = libc::recv(self.socket.as_raw_fd(), to, length, 0);
-            assert_eq!(received, length as isize, "a message of the server");
-            message.assume_init()
+        loop {
+            // SAFETY: the messages are plain numbers, and the length is checked.
+            unsafe {
+                let (to, length) = (message.as_mut_ptr().cast(), size_of::<M>());
+                let received = libc::recv(self.socket.as_raw_fd(), to, length, 0);
+                let error = io::Error::last_os_error();
+                // A wait with a time limit may be interrupted though there was no signal for us.
+                if received < 0 && error.kind() == io::ErrorKind::Interrupted {
+                    continue;
+                }
+                assert_eq!(
+                    received, length as isize,
+                    "a message of the server: {error}"
+                );
+                return message.assume_init();
+            }
         }
     }
 
@@ -200,4 +208,45 @@ pub fn code(reply: &Reply) -> i32 {
     status
         .code()
         .unwrap_or_else(|| panic!("{status}, {reply:?}"))
+}
+
+/// A file of marks for one pool.
+pub struct Marks {
+    pub path: PathBuf,
+}
+
+impl Marks {
+    /// Makes the file beside the pool, of which so many bytes can be marked.
+    pub fn make(pool: &Path, length: usize) -> Marks {
+        let status = fs::metadata(pool).expect("the pool is there");
+        let mut bytes = vec![0; READS_HEADER_BYTES + length.div_ceil(64)];
+        bytes[..8].copy_from_slice(&READS_MAGIC);
+        let mut half =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        half(offset_of!(ReadsHeader, version), VERSION);
+        half(offset_of!(ReadsHeader, file_count), READS_FILES as u32);
+        // Any entry of the list will do.
+        let entry = offset_of!(ReadsHeader, files) + 5 * size_of::<ReadsFile>();
+        let fields = [
+            (offset_of!(ReadsFile, device), status.dev()),
+            (offset_of!(ReadsFile, inode), status.ino()),
+            (offset_of!(ReadsFile, offset), READS_HEADER_BYTES as u64),
+            (offset_of!(ReadsFile, length), length as u64),
+        ];
+        for (at, value) in fields {
+            bytes[entry + at..entry + at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let path = pool.with_file_name("marks");
+        fs::write(&path, bytes).expect("the marks can be written");
+        Marks { path }
+    }
+
+    /// The words that are marked.
+    pub fn words(&self) -> Vec<usize> {
+        let bytes = fs::read(&self.path).expect("the marks can be read");
+        let marks = &bytes[READS_HEADER_BYTES..];
+        (0..marks.len() * 8)
+            .filter(|word| marks[word / 8] >> (word % 8) & 1 == 1)
+            .collect()
+    }
 }

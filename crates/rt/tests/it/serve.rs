@@ -1,14 +1,9 @@
 //! A target that is served runs again and again, and leaves nothing behind.
 
-use crate::checker::{Checker, code, processes_of, status, wait_until};
-use crate::support::{Bench, Link, expect_success};
-use crashpoint_abi::serve::{
-    READS_FILES, READS_HEADER_BYTES, READS_MAGIC, ReadsFile, ReadsHeader, Request, VERSION, ended,
-    flags, notes,
-};
+use crate::checker::{Checker, Marks, code, processes_of, status, wait_until};
+use crate::support::{Bench, Link, expect_success, runtime};
+use crashpoint_abi::serve::{Request, ended, flags, notes};
 use std::fs::{self, File};
-use std::mem::offset_of;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -23,10 +18,16 @@ fn pool(bench: &Bench) -> PathBuf {
     path
 }
 
+/// Starts the program of these tests as a server.
+fn served(bench: &Bench, arguments: &[&str]) -> Checker {
+    let program = bench.compile("serve.c", Link::Shared, &[]);
+    Checker::start(bench.folder.path(), bench.command(&program).args(arguments))
+}
+
 #[test]
 fn one_server_runs_the_target_twice() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["exit", "42"]);
+    let checker = served(&bench, &["exit", "42"]);
     for _ in 0..2 {
         let reply = checker.run(flags::PRIVATE);
         assert_eq!(code(&reply), 42);
@@ -41,7 +42,10 @@ fn a_static_target_is_served() {
     let bench = Bench::new();
     pool(&bench);
     let program = bench.compile("serve.c", Link::Static, &[]);
-    let checker = Checker::start(&bench, bench.command(&program).args(["count", "pool"]));
+    let checker = Checker::start(
+        bench.folder.path(),
+        bench.command(&program).args(["count", "pool"]),
+    );
     for expected in [1, 1] {
         assert_eq!(code(&checker.run(flags::PRIVATE)), expected);
     }
@@ -54,7 +58,7 @@ fn a_static_target_is_served() {
 fn a_signal_that_ends_the_target_is_reported() {
     for signal in [libc::SIGSEGV, libc::SIGABRT, libc::SIGKILL] {
         let bench = Bench::new();
-        let checker = Checker::of(&bench, &["raise", &signal.to_string()]);
+        let checker = served(&bench, &["raise", &signal.to_string()]);
         let status = status(&checker.run(0));
         assert_eq!(status.signal(), Some(signal));
         assert!(!status.core_dumped());
@@ -64,9 +68,9 @@ fn a_signal_that_ends_the_target_is_reported() {
 #[test]
 fn the_target_finds_what_it_would_have_found() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["session"]);
+    let checker = served(&bench, &["session"]);
     assert_eq!(code(&checker.run(0)), 0);
-    let checker = Checker::of(&bench, &["environment"]);
+    let checker = served(&bench, &["environment"]);
     assert_eq!(code(&checker.run(0)), 0);
 }
 
@@ -77,7 +81,10 @@ fn standard_input_is_wound_back() {
     let program = bench.compile("serve.c", Link::Shared, &[]);
     let mut command = bench.command(&program);
     let input = File::open(bench.path("input")).unwrap();
-    let checker = Checker::start(&bench, command.arg("input").stdin(Stdio::from(input)));
+    let checker = Checker::start(
+        bench.folder.path(),
+        command.arg("input").stdin(Stdio::from(input)),
+    );
     for _ in 0..3 {
         assert_eq!(code(&checker.run(0)), 17);
     }
@@ -87,7 +94,7 @@ fn standard_input_is_wound_back() {
 fn private_stores_reach_neither_the_file_nor_the_next_run() {
     let bench = Bench::new();
     let pool = pool(&bench);
-    let checker = Checker::of(&bench, &["count", "pool"]);
+    let checker = served(&bench, &["count", "pool"]);
     for _ in 0..3 {
         let reply = checker.run(flags::PRIVATE);
         assert_eq!((code(&reply), reply.notes), (1, notes::MAPPED));
@@ -105,7 +112,7 @@ fn private_stores_reach_neither_the_file_nor_the_next_run() {
 fn other_stores_reach_the_file() {
     let bench = Bench::new();
     let pool = pool(&bench);
-    let checker = Checker::of(&bench, &["count", "pool"]);
+    let checker = served(&bench, &["count", "pool"]);
     for expected in 1..4 {
         assert_eq!(code(&checker.run(0)), expected);
     }
@@ -116,7 +123,7 @@ fn other_stores_reach_the_file() {
 fn a_private_mapping_is_refused_where_a_shared_one_is() {
     let bench = Bench::new();
     pool(&bench);
-    let checker = Checker::of(&bench, &["read-only", "pool"]);
+    let checker = served(&bench, &["read-only", "pool"]);
     assert_eq!(code(&checker.run(flags::PRIVATE)), 0);
 }
 
@@ -137,7 +144,7 @@ fn a_pool_comes_back_to_its_recorded_address() {
         let mut command = bench.command(&program);
         command.env("CRASHPOINT_PLACEMENT", placement);
         command.args(["address", "pool", &expected]);
-        let checker = Checker::start(&bench, &mut command);
+        let checker = Checker::start(bench.folder.path(), &mut command);
         for flags in [0, flags::PRIVATE] {
             assert_eq!(code(&checker.run(flags)), 0, "{placement}");
         }
@@ -155,7 +162,7 @@ fn what_bears_on_private_mappings_is_noted_for_each_run() {
     for (way, expected) in cases {
         let bench = Bench::new();
         pool(&bench);
-        let checker = Checker::of(&bench, &[way, "pool"]);
+        let checker = served(&bench, &[way, "pool"]);
         for _ in 0..2 {
             let reply = checker.run(flags::PRIVATE);
             assert_eq!((code(&reply), reply.notes), (0, expected), "{way}");
@@ -166,7 +173,7 @@ fn what_bears_on_private_mappings_is_noted_for_each_run() {
 #[test]
 fn a_child_that_hangs_is_cancelled() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["hang"]);
+    let checker = served(&bench, &["hang"]);
     for _ in 0..2 {
         let _ = fs::remove_file(bench.path("ready"));
         checker.begin(0);
@@ -182,7 +189,7 @@ fn a_child_that_hangs_is_cancelled() {
 #[test]
 fn a_cancel_that_comes_too_late_is_forgotten() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["exit", "3"]);
+    let checker = served(&bench, &["exit", "3"]);
     assert_eq!(code(&checker.run(0)), 3);
     checker.cancel();
     let reply = checker.run(0);
@@ -192,7 +199,7 @@ fn a_cancel_that_comes_too_late_is_forgotten() {
 #[test]
 fn a_daemon_does_not_outlive_its_run() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["daemon"]);
+    let checker = served(&bench, &["daemon"]);
     for _ in 0..2 {
         let reply = checker.run(0);
         assert_eq!((code(&reply), reply.ended), (5, ended::LEFTOVERS));
@@ -203,7 +210,7 @@ fn a_daemon_does_not_outlive_its_run() {
 #[test]
 fn a_fork_bomb_is_cleaned_up() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["bomb"]);
+    let checker = served(&bench, &["bomb"]);
     for _ in 0..2 {
         let reply = checker.run(0);
         assert_eq!((code(&reply), reply.ended), (6, ended::LEFTOVERS));
@@ -214,7 +221,7 @@ fn a_fork_bomb_is_cleaned_up() {
 #[test]
 fn limits_hold() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["large-file"]);
+    let checker = served(&bench, &["large-file"]);
     assert_eq!(code(&checker.run(0)), 0);
     let reply = checker.run_with(Request {
         file_bytes: 1 << 20,
@@ -223,7 +230,7 @@ fn limits_hold() {
     assert_eq!(status(&reply).signal(), Some(libc::SIGXFSZ));
     assert_eq!(fs::metadata(bench.path("large")).unwrap().len(), 1 << 20);
 
-    let checker = Checker::of(&bench, &["memory"]);
+    let checker = served(&bench, &["memory"]);
     assert_eq!(code(&checker.run(0)), 0);
     let memory_bytes = 256 << 20;
     let reply = checker.run_with(Request {
@@ -232,7 +239,7 @@ fn limits_hold() {
     });
     assert_eq!(code(&reply), 3);
 
-    let checker = Checker::of(&bench, &["spin"]);
+    let checker = served(&bench, &["spin"]);
     let reply = checker.run_with(Request {
         cpu_seconds: 1,
         ..Request::default()
@@ -244,7 +251,7 @@ fn limits_hold() {
 #[test]
 fn nothing_outlives_the_checker() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["daemon-and-hang"]);
+    let checker = served(&bench, &["daemon-and-hang"]);
     checker.begin(0);
     wait_until("the child runs", || bench.path("ready").exists());
     assert!(checker.others().len() >= 2);
@@ -256,7 +263,7 @@ fn nothing_outlives_the_checker() {
 #[test]
 fn a_server_that_is_told_to_end_takes_all_along() {
     let bench = Bench::new();
-    let mut checker = Checker::of(&bench, &["daemon-and-hang"]);
+    let mut checker = served(&bench, &["daemon-and-hang"]);
     checker.begin(0);
     wait_until("the child runs", || bench.path("ready").exists());
     // SAFETY: our own child.
@@ -268,7 +275,7 @@ fn a_server_that_is_told_to_end_takes_all_along() {
 #[test]
 fn the_child_of_a_killed_server_dies() {
     let bench = Bench::new();
-    let mut checker = Checker::of(&bench, &["hang"]);
+    let mut checker = served(&bench, &["hang"]);
     checker.begin(0);
     wait_until("the child runs", || bench.path("ready").exists());
     checker.server.kill().unwrap();
@@ -299,55 +306,24 @@ fn a_recording_goes_before_serving() {
     assert_eq!(bench.recording().runs.len(), 1);
 }
 
-/// Makes a file of marks for the pool.
-fn marks(bench: &Bench, length: u64) -> PathBuf {
-    let mut bytes = vec![0; READS_HEADER_BYTES + POOL_BYTES / 64];
-    bytes[..8].copy_from_slice(&READS_MAGIC);
-    let mut half = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-    half(offset_of!(ReadsHeader, version), VERSION);
-    half(offset_of!(ReadsHeader, file_count), READS_FILES as u32);
-    let status = fs::metadata(bench.path("pool")).unwrap();
-    let entry = offset_of!(ReadsHeader, files) + 5 * size_of::<ReadsFile>();
-    let fields = [
-        (offset_of!(ReadsFile, device), status.dev()),
-        (offset_of!(ReadsFile, inode), status.ino()),
-        (offset_of!(ReadsFile, offset), READS_HEADER_BYTES as u64),
-        (offset_of!(ReadsFile, length), length),
-    ];
-    for (at, value) in fields {
-        bytes[entry + at..entry + at + 8].copy_from_slice(&value.to_le_bytes());
-    }
-    let path = bench.path("marks");
-    fs::write(&path, bytes).unwrap();
-    path
-}
-
-fn marked_words(bench: &Bench) -> Vec<usize> {
-    let bytes = fs::read(bench.path("marks")).unwrap();
-    let marks = &bytes[READS_HEADER_BYTES..];
-    (0..POOL_BYTES / 8)
-        .filter(|word| marks[word / 8] >> (word % 8) & 1 == 1)
-        .collect()
-}
-
 #[test]
 fn exactly_the_words_that_were_loaded_are_marked() {
     for link in [Link::Shared, Link::Static] {
         let bench = Bench::new();
         pool(&bench);
-        let marks = marks(&bench, POOL_BYTES as u64);
+        let marks = Marks::make(&bench.path("pool"), POOL_BYTES);
         let program = bench.compile("serve.c", link, &[]);
         let mut command = bench.command(&program);
-        command.env("CRASHPOINT_READS", marks);
-        let checker = Checker::start(&bench, command.args(["reads", "pool"]));
+        command.env("CRASHPOINT_READS", &marks.path);
+        let checker = Checker::start(bench.folder.path(), command.args(["reads", "pool"]));
         assert_eq!(code(&checker.run(flags::PRIVATE)), 1, "gates stay closed");
-        assert_eq!(marked_words(&bench), [0usize; 0]);
+        assert_eq!(marks.words(), [0usize; 0]);
         let reply = checker.run(flags::PRIVATE | flags::READS);
         assert_eq!((code(&reply), reply.notes), (0, notes::MAPPED), "{link:?}");
         let mut expected = vec![0, 1, 7, 8, 9];
         expected.extend(512..537);
         expected.push(POOL_BYTES / 8 - 1);
-        assert_eq!(marked_words(&bench), expected);
+        assert_eq!(marks.words(), expected);
     }
 }
 
@@ -355,21 +331,38 @@ fn exactly_the_words_that_were_loaded_are_marked() {
 fn loads_that_have_no_marks_are_noted() {
     let bench = Bench::new();
     pool(&bench);
-    let marks = marks(&bench, 4096);
+    let marks = Marks::make(&bench.path("pool"), 4096);
     let program = bench.compile("serve.c", Link::Shared, &[]);
     let mut command = bench.command(&program);
-    command.env("CRASHPOINT_READS", marks);
-    let checker = Checker::start(&bench, command.args(["reads", "pool"]));
+    command.env("CRASHPOINT_READS", &marks.path);
+    let checker = Checker::start(bench.folder.path(), command.args(["reads", "pool"]));
     let reply = checker.run(flags::PRIVATE | flags::READS);
     assert_eq!(code(&reply), 0);
     assert_eq!(reply.notes, notes::MAPPED | notes::UNMARKED_READS);
-    assert_eq!(marked_words(&bench), [0, 1, 7, 8, 9]);
+    assert_eq!(marks.words(), [0, 1, 7, 8, 9]);
+}
+
+#[test]
+fn pools_that_code_without_hooks_maps_are_noted() {
+    let shared = notes::MAPPED | notes::UNMARKED_READS;
+    for (kind, expected) in [("shared", shared), ("private", notes::UNMARKED_READS)] {
+        let bench = Bench::new();
+        let marks = Marks::make(&pool(&bench), POOL_BYTES);
+        let program = bench.compile("bare.c", Link::Plain, &[]);
+        let mut command = bench.command(&program);
+        command.env("LD_PRELOAD", runtime("libcrashpoint_rt.so"));
+        command.env("CRASHPOINT_READS", &marks.path).arg(kind);
+        let checker = Checker::start(bench.folder.path(), &mut command);
+        assert_eq!(checker.hello.modules, 0);
+        let reply = checker.run(flags::PRIVATE | flags::READS);
+        assert_eq!((code(&reply), reply.notes), (0, expected), "{kind}");
+    }
 }
 
 #[test]
 fn marking_without_a_file_of_marks_is_refused() {
     let bench = Bench::new();
-    let checker = Checker::of(&bench, &["exit", "0"]);
+    let checker = served(&bench, &["exit", "0"]);
     let reply = checker.run(flags::READS);
     assert_eq!(
         (reply.ended, reply.status),

@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
         struct rlimit core;
         getrlimit(RLIMIT_CORE, &core);
         int fd = dup(0);
-        return getsid(0) != getpid() || getpgrp() != getpid() || sigismember(&set, SIGTERM) ||
+        return getsid(0) != getppid() || getpgrp() != getpid() || sigismember(&set, SIGTERM) ||
                core.rlim_cur > 1 || fd != 3;
     }
     if (!strcmp(way, "count")) {
