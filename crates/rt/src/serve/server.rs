@@ -38,9 +38,12 @@ pub struct Server {
     input: Option<u64>,
 }
 
-/// What a message or a signal means while a child runs.
+/// What ends the wait for a child.
 enum News {
-    Nothing,
+    /// The child has ended.
+    Over {
+        has_left: bool,
+    },
     Cancel,
     /// Nobody is there any more.
     Gone,
@@ -201,7 +204,7 @@ impl Server {
             reply: Reply::default(),
         };
         let has_left = match self.wait(&mut run) {
-            News::Nothing => run.reap(),
+            News::Over { has_left } => has_left,
             News::Cancel => {
                 run.reply.ended |= ended::CANCELLED;
                 true
@@ -227,9 +230,9 @@ impl Server {
                 if self.is_time_to_end() {
                     return News::Gone;
                 }
-                run.reap();
+                let has_left = run.reap();
                 if run.is_over {
-                    return News::Nothing;
+                    return News::Over { has_left };
                 }
             }
             if message {
