@@ -203,6 +203,7 @@ impl Shared<'_> {
     }
 
     fn work(&self, worker: &mut Worker<'_>, jobs: &Mutex<Receiver<Job>>) {
+        let _pinned = worker.stay();
         let mut durable = 0;
         loop {
             let next = jobs.lock().expect("no panic").recv();

@@ -15,6 +15,7 @@ pub mod journal;
 pub mod judge;
 pub mod launch;
 pub mod minimise;
+mod pin;
 pub mod plan;
 pub mod pool;
 pub mod reads;

@@ -102,6 +102,7 @@ pub fn minimise(
         assumptions,
         ..
     } = explored;
+    let _pinned = worker.stay();
     let mut minimiser = Minimiser {
         plan,
         timeline,

@@ -62,12 +62,13 @@ impl Plan<'_> {
 
     /// Starts the workers, and finds out with the first how they can run.
     pub fn workers(&self) -> Result<Vec<Worker<'_>>, WorkerError> {
-        let mut first = Worker::start(&self.setup, &self.scratch, 0)?;
+        let jobs = self.jobs.max(1);
+        let mut first = Worker::start(&self.setup, &self.scratch, 0, jobs)?;
         first.calibrate(&self.list(ListId(0), false))?;
         let private = first.private;
         let mut workers = vec![first];
-        for number in 1..self.jobs.max(1) {
-            let mut worker = Worker::start(&self.setup, &self.scratch, number)?;
+        for number in 1..jobs {
+            let mut worker = Worker::start(&self.setup, &self.scratch, number, jobs)?;
             worker.private = private;
             workers.push(worker);
         }

@@ -91,6 +91,7 @@ pub fn references(
             let (tasks, results, failed, stop) = (&tasks, &results, &failed, &stop);
             let slowest = &slowest;
             scope.spawn(move || {
+                let _pinned = worker.stay();
                 let mut issued = 0;
                 for (index, task) in tasks.iter().enumerate().skip(number).step_by(count) {
                     if stop.load(Ordering::Relaxed) {

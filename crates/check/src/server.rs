@@ -152,8 +152,11 @@ impl Server {
             Ok(socket) => socket,
             Err(error) => return Err(give_up(error, child, stderr)),
         };
-        rustix::io::ioctl_fionbio(&stdout, true)?;
-        rustix::io::ioctl_fionbio(&stderr, true)?;
+        for pipe in [stdout.as_fd(), stderr.as_fd()] {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+            // Where the system grants less, what a run prints is fetched more often.
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
+        }
         let mut server = Server {
             child,
             socket,
@@ -217,36 +220,32 @@ impl Server {
             cpu_seconds: processor.try_into().unwrap_or(u32::MAX),
             processes: limits.processes,
         })?;
-        let deadline = Instant::now() + limits.time;
+        let mut deadline = Instant::now() + limits.time;
         let mut outputs = Outputs::default();
         let mut cut = None;
         let reply = loop {
-            let left = match cut {
-                // What is being killed ends soon; the server sees to it.
-                Some(_) => START,
-                None => deadline.saturating_duration_since(Instant::now()),
-            };
-            let ready = self.wait(left)?;
-            outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
-            if ready.socket {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let replied = self.wait(left.min(LOOK))?;
+            if replied {
                 let mut bytes = [0; wire::LARGEST];
                 let length = self.receive(&mut bytes)?;
                 break wire::reply(&bytes[..length]).ok_or_else(|| self.lost())?;
             }
-            let reason = match (ready.anything, outputs.overflow) {
-                (_, true) => End::TooMuchOutput,
-                (false, false) => End::TimedOut,
-                (true, false) => continue,
+            outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
+            let reason = match (outputs.overflow, Instant::now() >= deadline) {
+                (true, _) => End::TooMuchOutput,
+                (false, true) => End::TimedOut,
+                (false, false) => continue,
             };
-            if cut.is_some() && reason == End::TimedOut {
-                return Err(self.lost());
-            }
             if cut.is_none() {
                 cut = Some(reason);
+                deadline = Instant::now() + START;
                 self.send(&Request {
                     kind: CANCEL,
                     ..Request::default()
                 })?;
+            } else if reason == End::TimedOut {
+                return Err(self.lost());
             }
         };
         outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
@@ -283,33 +282,24 @@ impl Server {
         })
     }
 
-    fn wait(&self, time: Duration) -> Result<Ready, ServerError> {
-        let interest = PollFlags::IN;
-        let mut all = [
-            PollFd::new(&self.socket, interest),
-            PollFd::new(&self.stdout, interest),
-            PollFd::new(&self.stderr, interest),
-        ];
+    /// Waits for a message; false if none came in time. Not for output: a target that prints by the
+    /// line would wake us for each.
+    fn wait(&self, time: Duration) -> Result<bool, ServerError> {
+        let mut all = [PollFd::new(&self.socket, PollFlags::IN)];
         match rustix::event::poll(&mut all, Some(&timespec(time))) {
-            Ok(count) => Ok(Ready {
-                anything: count > 0,
-                socket: !all[0].revents().is_empty(),
-            }),
-            Err(rustix::io::Errno::INTR) => Ok(Ready {
-                anything: true,
-                socket: false,
-            }),
+            Ok(count) => Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-const SIGXCPU: i32 = 24;
+/// How much a target can print before somebody has to look.
+const PIPE_BYTES: usize = 1 << 20;
+/// How often somebody looks.
+const LOOK: Duration = Duration::from_millis(5);
 
-struct Ready {
-    anything: bool,
-    socket: bool,
-}
+const SIGXCPU: i32 = 24;
 
 #[derive(Default)]
 struct Outputs {

@@ -2,6 +2,7 @@
 
 use crate::image::{FileShape, Image, Patch};
 use crate::launch::{Launch, Paths};
+use crate::pin::{self, Pinned};
 use crate::pool::Pool;
 use crate::reads::Reads;
 use crate::server::{Ended, Limits, NEEDS_SHARED, Place, Server, ServerError};
@@ -55,6 +56,7 @@ pub struct Worker<'s> {
     pub restarts: u32,
     /// What bounds a run.
     pub limits: Limits,
+    processor: Option<usize>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +77,15 @@ pub struct List<'a> {
 }
 
 impl<'s> Worker<'s> {
-    /// Makes a folder of its own in `scratch` and starts the target there.
+    /// Makes a folder of its own in `scratch` and starts the target there. It is the one with this
+    /// number of so many.
     pub fn start(
         setup: &'s Setup,
         scratch: &Path,
         number: usize,
+        workers: usize,
     ) -> Result<Worker<'s>, WorkerError> {
+        let processor = pin::processor(number, workers);
         let folder = scratch.join(format!("w{number}"));
         let files = |source| WorkerError::Files {
             folder: folder.clone(),
@@ -98,7 +103,7 @@ impl<'s> Worker<'s> {
         let reads = Reads::create(&folder.join("reads"), pool.files()).map_err(files)?;
         std::fs::write(&paths.ops, "").map_err(files)?;
         std::fs::write(&paths.printed, "").map_err(files)?;
-        let server = serve(setup, &folder, &paths, &reads)?;
+        let server = serve(setup, &folder, &paths, &reads, processor)?;
         Ok(Worker {
             setup,
             paths,
@@ -110,7 +115,13 @@ impl<'s> Worker<'s> {
             private: false,
             restarts: 0,
             limits: setup.limits,
+            processor,
         })
+    }
+
+    /// Keeps the calling thread with the target while the value lives.
+    pub fn stay(&self) -> Pinned {
+        Pinned::to(self.processor)
     }
 
     pub fn paths(&self) -> &Paths {
@@ -192,7 +203,8 @@ impl<'s> Worker<'s> {
         match self.server.run(flags, &self.limits) {
             Err(ServerError::Lost { .. }) => {
                 self.restarts += 1;
-                self.server = serve(self.setup, &self.folder, &self.paths, &self.reads)?;
+                let (setup, processor) = (self.setup, self.processor);
+                self.server = serve(setup, &self.folder, &self.paths, &self.reads, processor)?;
                 Ok(self.server.run(flags, &self.limits)?)
             }
             other => Ok(other?),
@@ -218,6 +230,7 @@ fn serve(
     folder: &Path,
     paths: &Paths,
     reads: &Reads,
+    processor: Option<usize>,
 ) -> Result<Server, WorkerError> {
     let files = |source| WorkerError::Files {
         folder: folder.to_owned(),
@@ -244,6 +257,7 @@ fn serve(
         environment,
     };
     let _ = std::fs::remove_file(&place.socket);
+    let _pinned = Pinned::to(processor);
     Ok(Server::start(&setup.command.fill(paths), &place)?)
 }
 

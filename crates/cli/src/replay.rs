@@ -98,7 +98,7 @@ fn lay_out(stored: &Stored, folder: &Path) -> Result<Paths, Error> {
 fn once(stored: &Stored, scratch: &Path) -> Result<Ended, Error> {
     let runtime = locate::library(locate::RUNTIME_SHARED)?;
     let setup = stored.setup(record::preload(&runtime, std::env::var_os("LD_PRELOAD")));
-    let mut worker = Worker::start(&setup, scratch, 0)?;
+    let mut worker = Worker::start(&setup, scratch, 0, 1)?;
     let list = List {
         id: ListId(0),
         text: &stored.operations,

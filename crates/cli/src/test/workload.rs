@@ -9,8 +9,10 @@ use crashpoint_search::{self as search, Operation};
 
 use crate::config::Settings;
 
-/// Probes after one crash. The newest keys come first, so that what is left out is old.
-const PROBES: usize = 1000;
+/// Questions after one crash, and operations that remove and ask again. The newest keys come first,
+/// so that what is left out is old.
+const PROBES: usize = 128;
+const REMOVALS: usize = 128;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
@@ -66,7 +68,7 @@ impl Workload {
             let touched = (number + after.len()).checked_sub(1);
             let removals = match touched {
                 Some(upto) if settings.test.probe => {
-                    search::removals(&self.operations, upto, &settings.operations, PROBES)
+                    search::removals(&self.operations, upto, &settings.operations, REMOVALS)
                 }
                 _ => Vec::new(),
             };
