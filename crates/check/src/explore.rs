@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::table::{Failing, Key, Sighting, Table};
 use crate::timeline::{Assumption, ListId, Moment, Phase, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
+use crashpoint_abi::serve::notes;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use crashpoint_states::Strategy;
 use num_bigint::BigUint;
@@ -266,7 +267,7 @@ impl Shared<'_> {
         let ended = worker.run(&job.patch, &list, pruning)?;
         self.tried.fetch_add(1, Ordering::Relaxed);
         let observed = Observed::new(self.plan.oracle, &ended, references);
-        if pruning {
+        if pruning && ended.notes & notes::UNMARKED_READS == 0 {
             self.learn(worker, job, observed)?;
         }
         if !observed.fails(job.phase) {

@@ -16,10 +16,10 @@
 //! Every step is a check of a state that can exist; nothing is concluded from structure alone.
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
 
+use crate::explore::Explored;
 use crate::image::{Patch, WordId};
 use crate::judge::{Observed, References};
 use crate::plan::Plan;
-use crate::explore::Explored;
 use crate::table::{Failing, Key, Table};
 use crate::timeline::{Assumption, Moment, Phase, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
@@ -206,8 +206,11 @@ impl Minimiser<'_, '_, '_> {
     fn is_explained(&mut self, point: &Point<'_>, cut: &Cut) -> bool {
         let lost = point.frontier.lost(cut);
         let begin = self.begin_of(point.phase);
-        let earlier: Vec<NodeId> =
-            lost.iter().filter(|id| id.index() < begin).copied().collect();
+        let earlier: Vec<NodeId> = lost
+            .iter()
+            .filter(|id| id.index() < begin)
+            .copied()
+            .collect();
         let (lost, earlier) = (self.sites(&lost), self.sites(&earlier));
         let mut kept = self.sites(&point.frontier.kept(cut));
         let durable = point.durable.iter().rev();

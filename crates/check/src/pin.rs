@@ -10,7 +10,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// cannot be known.
 pub fn processor(number: usize, workers: usize) -> Option<usize> {
     let allowed = sched_getaffinity(None).ok()?;
-    let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let usable: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|cpu| allowed.is_set(*cpu))
+        .collect();
     match workers <= usable.len() {
         true => usable.get(number).copied(),
         false => None,

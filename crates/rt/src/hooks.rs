@@ -194,6 +194,9 @@ unsafe extern "C" fn fence_unready(thread: *mut Thread, site: u32, kind: u32) {
 pub unsafe extern "C" fn __crashpoint_opaque(thread: *mut Thread, site: u32) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
+    if state.is_dead() {
+        return marks::opaque();
+    }
     state.event(site, |to, memory, at| to.opaque(memory, at));
 }
 

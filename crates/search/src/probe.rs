@@ -51,7 +51,10 @@ pub fn removals(
         remove.chain(ask).filter_map(|kind| question(kind, key))
     });
     match kinds.iter().any(|kind| kind.removes) {
-        true => all.take(limit).map(|line| Operation::new(line, kinds)).collect(),
+        true => all
+            .take(limit)
+            .map(|line| Operation::new(line, kinds))
+            .collect(),
         false => Vec::new(),
     }
 }

@@ -54,7 +54,7 @@ impl StrategyChoice {
 
     pub fn make(self, settings: &Settings) -> Box<dyn Strategy> {
         match self {
-            StrategyChoice::Exhaustive => Box::new(Exhaustive),
+            StrategyChoice::Exhaustive => Box::new(Exhaustive::default()),
             StrategyChoice::Bounded => Box::new(Bounded::new(settings.chains)),
             StrategyChoice::Random => Box::new(Random::new(settings.seed, settings.states)),
         }

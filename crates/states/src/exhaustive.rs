@@ -1,11 +1,22 @@
-//! Every crash state, few losses first. For small programs, and under a budget: where `n` lines are
-//! pending there are at least `2^n`.
+//! Every crash state, those nearest to the two extremes first. For small programs, and under a
+//! budget: where `n` lines are pending there are at least `2^n`, and what a budget leaves room for
+//! should be what most bugs need.
 
-use crate::Strategy;
+use crate::{Bounded, Strategy};
 use crashpoint_persist::graph::{Cut, Frontier};
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Exhaustive;
+#[derive(Clone, Copy, Debug)]
+pub struct Exhaustive {
+    without_bound: Bounded,
+}
+
+impl Default for Exhaustive {
+    fn default() -> Exhaustive {
+        Exhaustive {
+            without_bound: Bounded::new(usize::MAX),
+        }
+    }
+}
 
 impl Strategy for Exhaustive {
     fn name(&self) -> &'static str {
@@ -13,7 +24,7 @@ impl Strategy for Exhaustive {
     }
 
     fn cuts<'a>(&'a mut self, frontier: &'a Frontier) -> Box<dyn Iterator<Item = Cut> + 'a> {
-        Box::new(frontier.cuts())
+        self.without_bound.cuts(frontier)
     }
 }
 
@@ -25,7 +36,7 @@ mod tests {
     #[test]
     fn every_state_is_tried_once() {
         for frontier in frontiers() {
-            let cuts = sorted(Exhaustive.cuts(&frontier));
+            let cuts = sorted(Exhaustive::default().cuts(&frontier));
             let mut all = Vec::new();
             every_cut(&frontier.all().0, &mut Vec::new(), &mut all);
             all.retain(|cut| frontier.is_closed(cut));

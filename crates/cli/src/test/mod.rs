@@ -76,7 +76,7 @@ impl TestError {
 }
 
 /// A check that runs for less is not taken for a hang, however short the others are.
-const SHORTEST_HANG: Duration = Duration::from_millis(200);
+const SHORTEST_HANG: Duration = Duration::from_millis(50);
 
 /// How long each phase took.
 #[derive(Default)]
@@ -226,9 +226,9 @@ fn test(
     let references = clock.time("references", || {
         references::references(&plan, &timeline, &mut workers, &prepared.printed)
     })?;
-    // Waiting for a hang costs as much as thousands of checks: what takes a hundred times as long
-    // as any run without a crash does not end.
-    let hang = (references.slowest * 100).max(SHORTEST_HANG);
+    // Waiting for a hang costs as much as thousands of checks: what takes fifty times as long as
+    // any run without a crash does not end.
+    let hang = (references.slowest * 50).max(SHORTEST_HANG);
     for worker in &mut workers {
         worker.limits.time = hang.min(settings.test.timeout);
     }
@@ -286,8 +286,9 @@ fn test(
     })?;
     tell::merge(prepared, &timeline, &mut causes);
     worker.rewind()?;
+    worker.limits = plan.setup.limits;
     let details = clock.time("explain", || {
-        tell::details(&plan, &timeline, &references, &causes, worker)
+        tell::details(&plan, &timeline, &references, &mut causes, worker)
     })?;
     Ok(Tested {
         timeline,

@@ -47,7 +47,7 @@ pub fn oracle(settings: &Settings) -> Oracle {
 pub fn strategy(settings: &Settings) -> Box<dyn states::Strategy> {
     let test = &settings.test;
     match test.strategy {
-        config::Strategy::Exhaustive => Box::new(states::Exhaustive),
+        config::Strategy::Exhaustive => Box::new(states::Exhaustive::default()),
         config::Strategy::Bounded => Box::new(states::Bounded::new(test.bound as usize)),
         config::Strategy::Random => {
             Box::new(states::Random::new(test.seed, test.random_states as usize))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crashpoint_check::judge::{Oracle, Reference, References, first_difference, lines};
+use crashpoint_check::judge::{Observed, Oracle, Reference, References, first_difference, lines};
 use crashpoint_check::minimise::{Cause, Causes, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{AllReferences, Forgotten};
@@ -113,12 +113,13 @@ fn absorb(known: &mut Cause, mut other: Cause) {
     known.needed.extend(other.needed);
 }
 
-/// Runs each cause's state once more, for what it prints.
+/// Runs each cause's state once more, with all the time it wants, for what it prints. One that no
+/// longer fails is no finding.
 pub fn details(
     plan: &Plan<'_>,
     timeline: &Timeline,
     references: &AllReferences,
-    causes: &Causes,
+    causes: &mut Causes,
     worker: &mut Worker<'_>,
 ) -> Result<Vec<Detail>, WorkerError> {
     let mut order: Vec<usize> = (0..causes.causes.len()).collect();
@@ -141,6 +142,10 @@ pub fn details(
         let list = plan.list(list_id, acknowledged);
         let ended = worker.run(&patch, &list, false)?;
         let of_list = references.lists.get(list_id.0 as usize);
+        let observed = Observed::new(plan.oracle, &ended, of_list);
+        if !observed.fails(cause.state.phase) {
+            continue;
+        }
         let (category, expected, said) = describe(plan, cause, &ended, of_list);
         let mut image = worker.image().clone();
         for (word, value) in &patch {
@@ -153,6 +158,8 @@ pub fn details(
             replay: Replay::new(plan, cause, image, list_id, of_list, &ended),
         });
     }
+    let mut confirmed = found.iter().map(Option::is_some);
+    causes.causes.retain(|_| confirmed.next().unwrap_or(false));
     Ok(found.into_iter().flatten().collect())
 }
 

@@ -75,18 +75,25 @@ impl Body<'_> {
                     (false, false) => StoreKind::Assembly,
                 };
                 let pointer = self.place(index, *place);
-                let length = self.length(index, *length);
-                self.range(anchor, index, pointer, length, kind);
-            }
-            Effect::Load { place, length } => {
-                if let Length::Bytes(bytes) = length {
-                    let pointer = self.place(index, *place);
-                    let build = self.build();
-                    build.if_then(self.activation.loads(build), anchor, RARELY);
-                    self.loaded(index, pointer, build.word(*bytes));
+                let bytes = self.length(index, *length);
+                self.range(anchor, index, pointer, bytes, kind);
+                // An exchange reads as well, and whether another instruction does is not known.
+                if !nontemporal {
+                    self.build().before(anchor);
+                    self.load_effect(anchor, index, *place, *length);
                 }
             }
+            Effect::Load { place, length } => self.load_effect(anchor, index, *place, *length),
             Effect::Unknown(_) => self.opaque(anchor, index),
+        }
+    }
+
+    fn load_effect(&mut self, anchor: Value, index: usize, place: Place, length: Length) {
+        if let Length::Bytes(bytes) = length {
+            let pointer = self.place(index, place);
+            let build = self.build();
+            build.if_then(self.activation.loads(build), anchor, RARELY);
+            self.loaded(index, pointer, build.word(bytes));
         }
     }
 

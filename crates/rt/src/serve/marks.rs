@@ -128,6 +128,13 @@ pub fn of(region: &Region) -> (u64, u64) {
     (start + region.offset / BYTES_PER_MARKS, span)
 }
 
+/// Assembly that may read anything.
+pub fn opaque() {
+    if are_open() {
+        super::note(notes::UNMARKED_READS);
+    }
+}
+
 /// A thread of a process that does not record has loaded something.
 pub fn load(state: &mut State, address: u64, size: u64) {
     if !super::marks_loads() {
