@@ -21,6 +21,7 @@ pub mod pool;
 pub mod reads;
 pub mod references;
 pub mod server;
+mod spawned;
 pub mod table;
 pub mod timeline;
 mod wire;

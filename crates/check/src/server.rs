@@ -325,7 +325,7 @@ impl Outputs {
 
 /// Reads until there is no more for now; true if that was more than the limit. What is beyond it
 /// is thrown away.
-fn drain(from: &mut impl io::Read, to: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
+pub(crate) fn drain(from: &mut impl io::Read, to: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
     let mut buffer = [0; 16 << 10];
     let mut total = to.len();
     loop {

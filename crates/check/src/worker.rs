@@ -6,6 +6,7 @@ use crate::pin::{self, Pinned};
 use crate::pool::Pool;
 use crate::reads::Reads;
 use crate::server::{Ended, Limits, NEEDS_SHARED, Place, Server, ServerError};
+use crate::spawned::Spawned;
 use crate::timeline::ListId;
 use crashpoint_abi::env;
 use crashpoint_abi::serve::flags;
@@ -20,6 +21,8 @@ pub struct Setup {
     pub command: Launch,
     /// It asks for what the program had printed.
     pub wants_printed: bool,
+    /// It may be any program (a checker), with no runtime in it.
+    pub any_program: bool,
     /// The persistent files, and where the recorded program had its pool.
     pub shapes: Vec<FileShape>,
     pub recorded_pool: PathBuf,
@@ -42,11 +45,26 @@ pub struct Mapping {
     pub offset: u64,
 }
 
+/// A target that waits at the door of `main`, or one that is started for each run.
+enum Runner {
+    Served(Server),
+    Spawned(Spawned),
+}
+
+impl Runner {
+    fn run(&mut self, flags: u32, limits: &Limits) -> Result<Ended, ServerError> {
+        match self {
+            Runner::Served(server) => server.run(flags, limits),
+            Runner::Spawned(spawned) => spawned.run(limits),
+        }
+    }
+}
+
 pub struct Worker<'s> {
     setup: &'s Setup,
     paths: Paths,
     folder: PathBuf,
-    server: Server,
+    runner: Runner,
     pool: Pool,
     reads: Reads,
     list: Option<ListId>,
@@ -103,12 +121,12 @@ impl<'s> Worker<'s> {
         let reads = Reads::create(&folder.join("reads"), pool.files()).map_err(files)?;
         std::fs::write(&paths.ops, "").map_err(files)?;
         std::fs::write(&paths.printed, "").map_err(files)?;
-        let server = serve(setup, &folder, &paths, &reads, processor)?;
+        let runner = serve(setup, &folder, &paths, &reads, processor)?;
         Ok(Worker {
             setup,
             paths,
             folder,
-            server,
+            runner,
             pool,
             reads,
             list: None,
@@ -138,7 +156,10 @@ impl<'s> Worker<'s> {
 
     /// Objects of the target that were built by `crashpoint-cc`.
     pub fn modules(&self) -> u32 {
-        self.server.modules
+        match &self.runner {
+            Runner::Served(server) => server.modules,
+            Runner::Spawned(_) => 0,
+        }
     }
 
     fn files(&self) -> impl FnOnce(io::Error) -> WorkerError + use<> {
@@ -200,12 +221,12 @@ impl<'s> Worker<'s> {
 
     /// A target may take its server with it. That is no verdict: it gets another chance.
     fn run_stubbornly(&mut self, flags: u32) -> Result<Ended, WorkerError> {
-        match self.server.run(flags, &self.limits) {
+        match self.runner.run(flags, &self.limits) {
             Err(ServerError::Lost { .. }) => {
                 self.restarts += 1;
                 let (setup, processor) = (self.setup, self.processor);
-                self.server = serve(setup, &self.folder, &self.paths, &self.reads, processor)?;
-                Ok(self.server.run(flags, &self.limits)?)
+                self.runner = serve(setup, &self.folder, &self.paths, &self.reads, processor)?;
+                Ok(self.runner.run(flags, &self.limits)?)
             }
             other => Ok(other?),
         }
@@ -215,7 +236,8 @@ impl<'s> Worker<'s> {
     pub fn calibrate(&mut self, list: &List<'_>) -> Result<Ended, WorkerError> {
         self.private = false;
         let shared = self.run(&Patch::new(), list, false)?;
-        if shared.notes & NEEDS_SHARED == 0 {
+        let served = matches!(self.runner, Runner::Served(_));
+        if served && shared.notes & NEEDS_SHARED == 0 {
             self.private = true;
             let private = self.run(&Patch::new(), list, false)?;
             let same = private.end == shared.end && private.stdout == shared.stdout;
@@ -231,7 +253,7 @@ fn serve(
     paths: &Paths,
     reads: &Reads,
     processor: Option<usize>,
-) -> Result<Server, WorkerError> {
+) -> Result<Runner, WorkerError> {
     let files = |source| WorkerError::Files {
         folder: folder.to_owned(),
         source,
@@ -257,8 +279,15 @@ fn serve(
         environment,
     };
     let _ = std::fs::remove_file(&place.socket);
+    let command = setup.command.fill(paths);
     let _pinned = Pinned::to(processor);
-    Ok(Server::start(&setup.command.fill(paths), &place)?)
+    match Server::start(&command, &place) {
+        Ok(server) => Ok(Runner::Served(server)),
+        Err(ServerError::NotServed { .. }) if setup.any_program => {
+            Ok(Runner::Spawned(Spawned::new(command, Vec::new())))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Programs that keep raw pointers need their pool where it was.

@@ -4,6 +4,7 @@
 //! a consistent program prints; try crash states; minimise those that fail; report. What each phase
 //! leaves is in the output folder, so that a run that was killed goes on from the last of them.
 
+mod baseline;
 pub mod folder;
 mod plan;
 mod progress;
@@ -23,14 +24,14 @@ use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{self, AllReferences, ReferenceError};
 use crashpoint_check::timeline::{Timeline, Walk};
 use crashpoint_check::worker::WorkerError;
-use crashpoint_report::{Report, TestFigures, json, sarif};
+use crashpoint_report::{Finding, Report, TestFigures, json, junit, sarif};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
 
 use crate::arguments;
 use crate::config::{ConfigError, Settings};
 use crate::exit::{Ending, Exit};
-use crate::folder::{FINDINGS_JSON, FINDINGS_SARIF};
+use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::lint;
 use crate::output::Output;
 use folder::{FolderError, Held};
@@ -58,6 +59,8 @@ pub enum TestError {
     Explore(#[from] ExploreError),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[error(transparent)]
+    Baseline(#[from] baseline::Error),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -113,10 +116,15 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
         &mut clock,
         output,
     )?;
-    let report = tell::report(&settings, &held, &prepared, &tested, clock.phases)?;
-    write_files(&held, &report)?;
+    let mut report = tell::report(&settings, &held, &prepared, &tested, clock.phases)?;
     let base = lint::current_folder();
+    if arguments.write_baseline {
+        baseline::write(&settings, &report, base.as_deref())?;
+    }
+    let known = baseline::take_known(&settings, &mut report, base.as_deref())?;
+    write_files(&held, &report, &known)?;
     lint::print(&report, arguments.format, base, output)?;
+    baseline::tell(&known, output);
     if arguments.stats {
         print_statistics(&report, output)?;
     }
@@ -300,10 +308,14 @@ fn test(
     })
 }
 
-fn write_files(held: &Held, report: &Report) -> Result<(), FolderError> {
+fn write_files(held: &Held, report: &Report, known: &[Finding]) -> Result<(), FolderError> {
     let base = lint::current_folder();
     held.write(FINDINGS_JSON, json::render(report))?;
-    held.write(FINDINGS_SARIF, sarif::render(report, base.as_deref()))
+    held.write(FINDINGS_SARIF, sarif::render(report, base.as_deref()))?;
+    held.write(
+        FINDINGS_JUNIT,
+        junit::render(report, known, base.as_deref()),
+    )
 }
 
 fn print_statistics(report: &Report, output: &mut Output) -> io::Result<()> {

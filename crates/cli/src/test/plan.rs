@@ -74,6 +74,7 @@ pub fn make<'a>(
     let setup = Setup {
         command: target::launch(template),
         wants_printed: template.uses(Placeholder::Printed),
+        any_program: settings.test.check.is_some(),
         shapes,
         recorded_pool,
         patterns: target::patterns(settings, Path::new("{pool}")),
@@ -102,7 +103,8 @@ pub fn make<'a>(
             states_per_point: settings.test.states_per_point.unwrap_or(0),
             time: settings.test.time,
         },
-        prune: settings.test.prune,
+        // What a checker of any kind reads is not seen.
+        prune: settings.test.prune && settings.test.check.is_none(),
         jobs: settings.test.workers(),
         scratch: scratch.to_owned(),
     })

@@ -201,6 +201,7 @@ impl Stored {
         Setup {
             command: Launch::new(move |paths| command(&words, &directory, paths)),
             wants_printed: description.wants_printed,
+            any_program: description.oracle == Oracle::Checker,
             shapes: description.files.clone(),
             recorded_pool: description.recorded_pool.clone(),
             patterns: description.patterns.clone(),
