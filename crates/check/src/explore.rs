@@ -8,6 +8,7 @@ use crate::image::{Image, Patch, WordId};
 use crate::journal::{How, Journal, JournalError, Result as JournalResult};
 use crate::judge::{Observed, References};
 use crate::plan::Plan;
+use crate::server::Ended;
 use crate::table::{Failing, Key, Sighting, Table};
 use crate::timeline::{Assumption, ListId, Moment, Phase, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
@@ -263,10 +264,10 @@ impl Shared<'_> {
     ) -> Result<Observed, ExploreError> {
         let acknowledged = matches!(job.phase, Phase::After(_));
         let list = self.plan.list(job.key.list, acknowledged);
-        let references = self.references.get(job.key.list.0 as usize);
+        let observe = |ended: &Ended| self.plan.observe(job.key.list, ended, self.references);
         let ended = worker.run(&job.patch, &list, pruning)?;
         self.tried.fetch_add(1, Ordering::Relaxed);
-        let observed = Observed::new(self.plan.oracle, &ended, references);
+        let observed = observe(&ended);
         if pruning && ended.notes & notes::UNMARKED_READS == 0 {
             self.learn(worker, job, observed)?;
         }
@@ -279,7 +280,7 @@ impl Shared<'_> {
         let again = worker.run(&job.patch, &list, false);
         worker.limits = limits;
         let again = again?;
-        let again = Observed::new(self.plan.oracle, &again, references);
+        let again = observe(&again);
         if again.fails(job.phase) {
             self.inconsistent.fetch_add(1, Ordering::Relaxed);
             return Ok(observed);
@@ -367,7 +368,8 @@ impl<'s, 'a> Producer<'s, 'a> {
                 self.shared.tried.load(Ordering::Relaxed),
                 self.shared.inconsistent.load(Ordering::Relaxed),
             );
-            if self.shared.stop.load(Ordering::Relaxed) {
+            let beyond = plan.recovery.is_some() && moment.phase != Phase::Opening;
+            if beyond || self.shared.stop.load(Ordering::Relaxed) {
                 return ControlFlow::Break(());
             }
             if self.is_spent() {

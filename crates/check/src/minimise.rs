@@ -288,8 +288,7 @@ impl Minimiser<'_, '_, '_> {
         let list = self.plan.list(key.list, matches!(phase, Phase::After(_)));
         let ended = self.worker.run(&patch, &list, false)?;
         self.causes.checks += 1;
-        let references = self.references.get(key.list.0 as usize);
-        let observed = Observed::new(self.plan.oracle, &ended, references);
+        let observed = self.plan.observe(key.list, &ended, self.references);
         self.table.resolve(key, observed);
         Ok(observed)
     }

@@ -1,6 +1,7 @@
 //! What a test is about: the recording, the target, the operations after each crash, the limits.
 
-use crate::judge::Oracle;
+use crate::judge::{Observed, Oracle, References};
+use crate::server::Ended;
 use crate::timeline::{ListId, Operations};
 use crate::worker::{List, Setup, Worker, WorkerError};
 use crashpoint_persist::graph::Model;
@@ -22,6 +23,17 @@ pub struct Plan<'a> {
     pub jobs: usize,
     /// For the files of workers; best in memory.
     pub scratch: PathBuf,
+    /// What is recorded is a recovery: only what comes before the first operation is crashed.
+    pub recovery: Option<Recovery>,
+}
+
+/// A recovery that is itself crashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// The operation in which power failed first may have happened or not.
+    OfInterrupted,
+    /// It had returned.
+    OfAcknowledged,
 }
 
 /// What runs after a crash in one operation.
@@ -57,6 +69,18 @@ impl Plan<'_> {
                 true => &list.printed_after,
                 false => &list.printed_before,
             },
+        }
+    }
+
+    /// What a run of a list shows.
+    pub fn observe(&self, list: ListId, ended: &Ended, references: &[References]) -> Observed {
+        let observed = Observed::new(self.oracle, ended, references.get(list.0 as usize));
+        match self.recovery {
+            Some(Recovery::OfInterrupted) => Observed {
+                done: observed.done || observed.skipped,
+                ..observed
+            },
+            Some(Recovery::OfAcknowledged) | None => observed,
         }
     }
 

@@ -109,7 +109,11 @@ fn once(stored: &Stored, scratch: &Path) -> Result<Ended, Error> {
 
 fn observe(stored: &Stored, ended: &Ended) -> Observed {
     let description = &stored.description;
-    Observed::new(description.oracle, ended, description.references.as_ref())
+    let observed = Observed::new(description.oracle, ended, description.references.as_ref());
+    Observed {
+        done: observed.done || (description.either && observed.skipped),
+        ..observed
+    }
 }
 
 fn tell(stored: &Stored, ended: &Ended, output: &mut Output) -> io::Result<()> {

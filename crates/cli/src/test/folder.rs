@@ -97,6 +97,11 @@ impl Held {
         Ok(folder)
     }
 
+    /// The scratch folder is gone.
+    pub fn forget_scratch(&self) {
+        let _ = std::fs::remove_file(self.file("scratch"));
+    }
+
     fn remove_old_scratch(&self) {
         let Ok(name) = std::fs::read_to_string(self.file("scratch")) else {
             return;

@@ -9,6 +9,7 @@ pub mod folder;
 mod plan;
 mod progress;
 pub mod replay_data;
+mod second;
 mod target;
 mod tell;
 mod workload;
@@ -23,19 +24,20 @@ use crashpoint_check::minimise::{self, Causes};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{self, AllReferences, ReferenceError};
 use crashpoint_check::timeline::{Timeline, Walk};
-use crashpoint_check::worker::WorkerError;
+use crashpoint_check::worker::{Worker, WorkerError};
 use crashpoint_report::{Finding, Report, TestFigures, json, junit, sarif};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
 
 use crate::arguments;
-use crate::config::{ConfigError, Settings};
+use crate::config::{ConfigError, Recovery, Settings};
 use crate::exit::{Ending, Exit};
 use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::lint;
 use crate::output::Output;
 use folder::{FolderError, Held};
 use progress::Progress;
+use second::Again;
 use target::{Ground, TargetError};
 use workload::{Workload, WorkloadError};
 
@@ -116,7 +118,25 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
         &mut clock,
         output,
     )?;
-    let mut report = tell::report(&settings, &held, &prepared, &tested, clock.phases)?;
+    let mut findings = tell::findings(&settings, &held, &prepared, &tested, 1)?;
+    if settings.test.recovery == Recovery::Crash {
+        let again = Again {
+            settings: &settings,
+            held: &held,
+            scratch: scratch.path(),
+            prepared: &prepared,
+            tested: &tested,
+        };
+        let more = clock.time("second crash", || again.findings(findings.len() + 1))?;
+        output.note(&format!(
+            "recovery was crashed too: {} states of {} recoveries",
+            more.states, more.recoveries
+        ));
+        findings.extend(more.findings);
+    }
+    drop(scratch);
+    held.forget_scratch();
+    let mut report = tell::report(&settings, &held, &prepared, &tested, findings, clock.phases);
     let base = lint::current_folder();
     if arguments.write_baseline {
         baseline::write(&settings, &report, base.as_deref())?;
@@ -286,25 +306,37 @@ fn test(
         explored = clock.time("explore again", || explore(&everything, &tried))?;
     }
     progress.finish();
-    let statistics = explored.statistics.clone();
     let worker = &mut workers[0];
-    worker.rewind()?;
-    let mut causes = clock.time("minimise", || {
-        minimise::minimise(&plan, &timeline, &references.lists, explored, worker)
+    let mut tested = clock.time("minimise", || {
+        explain(&plan, prepared, timeline, references, explored, worker)
     })?;
+    tested.problems = problems;
+    Ok(tested)
+}
+
+/// From failing states to causes with their stories.
+fn explain(
+    plan: &Plan<'_>,
+    prepared: &Prepared,
+    timeline: Timeline,
+    references: AllReferences,
+    explored: Explored,
+    worker: &mut Worker<'_>,
+) -> Result<Tested, TestError> {
+    let statistics = explored.statistics.clone();
+    worker.rewind()?;
+    let mut causes = minimise::minimise(plan, &timeline, &references.lists, explored, worker)?;
     tell::merge(prepared, &timeline, &mut causes);
     worker.rewind()?;
     worker.limits = plan.setup.limits;
-    let details = clock.time("explain", || {
-        tell::details(&plan, &timeline, &references, &mut causes, worker)
-    })?;
+    let details = tell::details(plan, &timeline, &references, &mut causes, worker)?;
     Ok(Tested {
         timeline,
         references,
         statistics,
         causes,
         details,
-        problems,
+        problems: Vec::new(),
     })
 }
 

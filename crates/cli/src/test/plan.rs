@@ -107,6 +107,7 @@ pub fn make<'a>(
         prune: settings.test.prune && settings.test.check.is_none(),
         jobs: settings.test.workers(),
         scratch: scratch.to_owned(),
+        recovery: None,
     })
 }
 
@@ -145,7 +146,7 @@ fn recorded_pool(recording: &Recording, settings: &Settings) -> std::path::PathB
 }
 
 /// Where files were mapped first.
-fn mappings(recording: &Recording) -> Vec<Mapping> {
+pub fn mappings(recording: &Recording) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
     for event in recording.events() {
         let EventKind::Map {
@@ -175,7 +176,7 @@ fn mappings(recording: &Recording) -> Vec<Mapping> {
 }
 
 /// Sites that call one of the functions of which each call is an operation.
-fn operation_sites(settings: &Settings, prepared: &Prepared) -> rustc_hash::FxHashSet<SiteId> {
+pub fn operation_sites(settings: &Settings, prepared: &Prepared) -> rustc_hash::FxHashSet<SiteId> {
     let count = prepared.recording.site_count() as u32;
     let wanted = |site: &SiteId| {
         let Some(name) = prepared.program.callee_name(*site) else {

@@ -10,7 +10,7 @@ use crashpoint_check::image::{FileShape, Image};
 use crashpoint_check::judge::{Oracle, References};
 use crashpoint_check::launch::{Command, Launch, Paths};
 use crashpoint_check::minimise::{Cause, State};
-use crashpoint_check::plan::Plan;
+use crashpoint_check::plan::{Plan, Recovery};
 use crashpoint_check::pool::{Pool, moved};
 use crashpoint_check::server::{Ended, Limits};
 use crashpoint_check::timeline::{ListId, Phase};
@@ -54,6 +54,9 @@ pub struct Description {
     pub phase: Phase,
     pub state: State,
     pub references: Option<References>,
+    /// Power had failed before, in an operation that may have happened or not.
+    #[serde(default)]
+    pub either: bool,
 }
 
 fn placeholders() -> Paths {
@@ -101,6 +104,7 @@ impl Replay {
                 phase: cause.state.phase,
                 state: cause.state.clone(),
                 references: references.cloned(),
+                either: plan.recovery == Some(Recovery::OfInterrupted),
             },
             image,
             operations: list.text.to_owned(),

@@ -236,12 +236,7 @@ impl Ground {
         self.fresh_pool(settings)?;
         let paths = self.paths();
         let command = command(run, &paths);
-        let mut recorded = settings.clone();
-        recorded.record.pm = patterns(settings, &paths.pool);
-        for function in &settings.target.operation {
-            recorded.record.calls.extend(linker_globs(function));
-        }
-        recorded.record.timeout = recorded.record.timeout.or(Some(WORKLOAD));
+        let recorded = recording_settings(settings, &paths.pool);
         let printed = self.folder.join("output");
         let file = std::fs::File::create(&printed).map_err(io_error(&printed))?;
         let recorded = record::record_into(&recorded, out, command.to_std(), |target| {
@@ -266,6 +261,17 @@ impl Ground {
         }
         Ok(recording)
     }
+}
+
+/// The settings to record a run on a pool with.
+pub fn recording_settings(settings: &Settings, pool: &Path) -> Settings {
+    let mut recorded = settings.clone();
+    recorded.record.pm = patterns(settings, pool);
+    for function in &settings.target.operation {
+        recorded.record.calls.extend(linker_globs(function));
+    }
+    recorded.record.timeout = recorded.record.timeout.or(Some(WORKLOAD));
+    recorded
 }
 
 /// A function as the linker may know it: C++ names are mangled, which spells each part of a name

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crashpoint_check::judge::{Observed, Oracle, Reference, References, first_difference, lines};
+use crashpoint_check::judge::{Oracle, Reference, References, first_difference, lines};
 use crashpoint_check::minimise::{Cause, Causes, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{AllReferences, Forgotten};
@@ -142,7 +142,7 @@ pub fn details(
         let list = plan.list(list_id, acknowledged);
         let ended = worker.run(&patch, &list, false)?;
         let of_list = references.lists.get(list_id.0 as usize);
-        let observed = Observed::new(plan.oracle, &ended, of_list);
+        let observed = plan.observe(list_id, &ended, &references.lists);
         if !observed.fails(cause.state.phase) {
             continue;
         }
@@ -292,13 +292,14 @@ fn absent(references: &References, list: &str) -> Option<Vec<u8>> {
 const HELP_ATOMICITY: &str = "no order of the stores helps: keep what both belong to in a log, or \
                               make the change visible by one store of 8 bytes";
 
-pub fn report(
+/// The findings of one exploration, written to folders with numbers from `first` on.
+pub fn findings(
     settings: &Settings,
     held: &Held,
     prepared: &Prepared,
     tested: &Tested,
-    seconds: Vec<(String, f64)>,
-) -> Result<Report, TestError> {
+    first: usize,
+) -> Result<Vec<Finding>, TestError> {
     let resolver = Resolver::new(&prepared.recording, &prepared.program);
     let teller = Teller {
         settings,
@@ -308,7 +309,7 @@ pub fn report(
     };
     let mut findings = Vec::new();
     for (index, (cause, detail)) in tested.causes.causes.iter().zip(&tested.details).enumerate() {
-        let folder = held.file("findings").join((index + 1).to_string());
+        let folder = held.file("findings").join((index + first).to_string());
         replay_data::write(&folder, &detail.replay).map_err(|source| {
             TestError::Folder(super::folder::FolderError::Io {
                 path: folder.clone(),
@@ -324,13 +325,24 @@ pub fn report(
             .first()
             .map(|first| teller.forgotten(first)),
     );
+    Ok(findings)
+}
+
+pub fn report(
+    settings: &Settings,
+    held: &Held,
+    prepared: &Prepared,
+    tested: &Tested,
+    findings: Vec<Finding>,
+    seconds: Vec<(String, f64)>,
+) -> Report {
     let statistics = &tested.statistics;
     let explore = seconds
         .iter()
         .filter(|(phase, _)| phase.starts_with("explore"));
     let explored: f64 = explore.map(|(_, time)| time).sum();
     let total: f64 = seconds.iter().map(|(_, time)| time).sum();
-    Ok(Report {
+    Report {
         recording: held.path.clone(),
         command: lint::command(&prepared.recording),
         figures: lint::figures(&prepared.recording, Duration::from_secs_f64(total)),
@@ -358,7 +370,7 @@ pub fn report(
             states_per_second: statistics.tried as f64 / explored.max(1e-9),
             seconds,
         }),
-    })
+    }
 }
 
 /// Relative to where we are, if that is shorter.

@@ -1,0 +1,283 @@
+//! A second crash: recovery is recorded on a crashed pool, and crashed too.
+//!
+//! One level deep, and for a sample: recoveries of crashes spread over the whole workload, each in
+//! a state that the program survived. What comes before the first operation of the recording is
+//! recovery. After the second crash the program must be where it might have been after the first:
+//! the interrupted operation happened or did not, and nothing that was acknowledged is lost.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Stdio;
+
+use crashpoint_check::explore::{self, Exploration, Watcher};
+use crashpoint_check::image::{self, Image};
+use crashpoint_check::judge::References;
+use crashpoint_check::launch::Paths;
+use crashpoint_check::plan::{Plan, Recovery};
+use crashpoint_check::pool::Pool;
+use crashpoint_check::references::AllReferences;
+use crashpoint_check::timeline::{Operations, Phase, Walk};
+use crashpoint_check::worker::Setup;
+use crashpoint_report::Finding;
+use crashpoint_trace::Recording;
+use crashpoint_trace::program::Program;
+
+use super::folder::Held;
+use super::target::{self, TargetError};
+use super::workload::Workload;
+use super::{Prepared, TestError, Tested, explain, plan, tell};
+use crate::config::{ConfigError, Settings};
+use crate::record;
+
+/// Recoveries that are recorded.
+const RECOVERIES: usize = 64;
+
+pub struct Again<'a> {
+    pub settings: &'a Settings,
+    pub held: &'a Held,
+    pub scratch: &'a Path,
+    pub prepared: &'a Prepared,
+    pub tested: &'a Tested,
+}
+
+#[derive(Default)]
+pub struct More {
+    pub findings: Vec<Finding>,
+    pub recoveries: u64,
+    pub states: u64,
+}
+
+/// A pool after the first crash.
+struct Crashed {
+    phase: Phase,
+    image: Image,
+}
+
+struct Silent;
+
+impl Watcher for Silent {
+    fn progress(&self, _: usize, _: usize, _: u64, _: u64) {}
+}
+
+impl Again<'_> {
+    /// Findings of recoveries, in folders with numbers from `first` on.
+    pub fn findings(&self, first: usize) -> Result<More, TestError> {
+        let mut more = More::default();
+        let mut seen = Vec::new();
+        let first_plan = plan::make(self.settings, self.prepared, self.scratch)?;
+        for (number, crashed) in self.sample(&first_plan).into_iter().enumerate() {
+            let folder = self.scratch.join(format!("second{number}"));
+            let Some(recovery) = self.record(&first_plan.setup, &crashed, &folder)? else {
+                continue;
+            };
+            more.recoveries += 1;
+            let tested = self.test(&first_plan, &crashed, &recovery, &folder)?;
+            more.states += tested.statistics.tried;
+            let number = first + more.findings.len();
+            let found = tell::findings(self.settings, self.held, &recovery, &tested, number)?;
+            for mut finding in found {
+                if seen.contains(&finding.fingerprint()) {
+                    continue;
+                }
+                seen.push(finding.fingerprint());
+                self.rephrase(&mut finding, crashed.phase);
+                more.findings.push(finding);
+            }
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        Ok(more)
+    }
+
+    /// Crashed pools, spread over the workload: of each chosen point the state in which nothing
+    /// more than what must be there has persisted.
+    fn sample(&self, plan: &Plan<'_>) -> Vec<Crashed> {
+        let points = self.tested.timeline.points;
+        let stride = points.div_ceil(RECOVERIES).max(1);
+        let mut image = plan.setup.before.clone();
+        let mut applied = 0;
+        let mut sample = Vec::new();
+        let walk = Walk::new(plan.recording, &plan.operations, plan.model);
+        walk.moments(|moment, _| {
+            for id in &moment.durable[applied..] {
+                image.apply(&self.tested.timeline.nodes[id.index()]);
+            }
+            applied = moment.durable.len();
+            if moment.index % stride == 0 && moment.phase != Phase::Opening {
+                sample.push(Crashed {
+                    phase: moment.phase,
+                    image: image.clone(),
+                });
+            }
+            ControlFlow::Continue(())
+        });
+        sample
+    }
+
+    /// Records the target on a crashed pool; none if its recovery stores nothing, or fails.
+    fn record(
+        &self,
+        setup: &Setup,
+        crashed: &Crashed,
+        folder: &Path,
+    ) -> Result<Option<Prepared>, TestError> {
+        let io_error = |source| TargetError::Io {
+            path: folder.to_owned(),
+            source,
+        };
+        std::fs::create_dir_all(folder).map_err(io_error)?;
+        let paths = Paths {
+            pool: folder.join("pool"),
+            ops: folder.join("ops"),
+            printed: folder.join("printed"),
+        };
+        let image = crashed.image.clone();
+        let pool = Pool::create(&setup.shapes, &setup.recorded_pool, &paths.pool, image);
+        pool.map_err(io_error)?;
+        let list = &self.list(crashed.phase);
+        std::fs::write(&paths.ops, list).map_err(io_error)?;
+        let run = self
+            .settings
+            .target
+            .run
+            .as_ref()
+            .ok_or(ConfigError::NoTarget)?;
+        let command = target::command(run, &paths);
+        let recorded = target::recording_settings(self.settings, &paths.pool);
+        let out = folder.join("recorded");
+        let recorded = record::record_into(&recorded, &out, command.to_std(), |target| {
+            target
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+        });
+        let recorded = recorded.map_err(TargetError::from)?;
+        let Some(recording) = recorded
+            .recording
+            .filter(|_| recorded.ended.end.is_success())
+        else {
+            return Ok(None);
+        };
+        let (program, _) = Program::load_available(&recording);
+        let recovery = Prepared {
+            workload: Workload {
+                operations: Vec::new(),
+                text: list.clone(),
+            },
+            printed: Vec::new(),
+            recording,
+            program,
+        };
+        let operations = self.operations(&recovery);
+        let walk = Walk::new(
+            &recovery.recording,
+            &operations,
+            plan::model(self.settings.target.model),
+        );
+        let timeline = walk.survey();
+        let stores = timeline
+            .operations
+            .first()
+            .map_or(timeline.nodes.len(), |span| span.begin);
+        Ok((stores > 0).then_some(recovery))
+    }
+
+    fn operations(&self, recovery: &Prepared) -> Operations {
+        Operations {
+            sites: plan::operation_sites(self.settings, recovery),
+        }
+    }
+
+    fn list(&self, phase: Phase) -> String {
+        let lists = self
+            .prepared
+            .workload
+            .lists(self.settings, &self.prepared.printed);
+        lists[phase.list().0 as usize].text.clone()
+    }
+
+    fn test(
+        &self,
+        first: &Plan<'_>,
+        crashed: &Crashed,
+        recovery: &Prepared,
+        folder: &Path,
+    ) -> Result<Tested, TestError> {
+        let recording: &Recording = &recovery.recording;
+        let list = phase_list(first, crashed.phase);
+        let plan = Plan {
+            recording,
+            operations: self.operations(recovery),
+            model: first.model,
+            setup: Setup {
+                shapes: image::shapes(recording),
+                recorded_pool: folder.join("pool"),
+                mappings: plan::mappings(recording),
+                before: crashed.image.clone(),
+                ..first.setup.clone()
+            },
+            oracle: first.oracle,
+            lists: vec![list],
+            limits: first.limits,
+            prune: first.prune,
+            jobs: first.jobs,
+            scratch: folder.to_owned(),
+            recovery: Some(match crashed.phase {
+                Phase::In(_) => Recovery::OfInterrupted,
+                Phase::Opening | Phase::After(_) => Recovery::OfAcknowledged,
+            }),
+        };
+        let references: Vec<References> = self
+            .tested
+            .references
+            .lists
+            .get(crashed.phase.list().0 as usize)
+            .cloned()
+            .into_iter()
+            .collect();
+        let timeline = Walk::new(recording, &plan.operations, plan.model).survey();
+        let mut workers = plan.workers()?;
+        for worker in &mut workers {
+            worker.rewind()?;
+        }
+        let mut strategy = plan::strategy(self.settings);
+        let exploration = Exploration {
+            plan: &plan,
+            timeline: &timeline,
+            references: &references,
+            journal: None,
+            known: &[],
+            watcher: &Silent,
+        };
+        let explored = explore::explore(&exploration, strategy.as_mut(), &mut workers)?;
+        let references = AllReferences {
+            lists: references,
+            ..AllReferences::default()
+        };
+        explain(
+            &plan,
+            recovery,
+            timeline,
+            references,
+            explored,
+            &mut workers[0],
+        )
+    }
+
+    /// What is told as a crash is told as the second of two.
+    fn rephrase(&self, finding: &mut Finding, phase: Phase) {
+        finding.message = format!("in recovery, when power fails again: {}", finding.message);
+        let operation = match phase {
+            Phase::Opening => return,
+            Phase::In(operation) | Phase::After(operation) => operation,
+        };
+        if let Some(crash) = &mut finding.crash {
+            let line = self.prepared.workload.line(operation).to_owned();
+            crash.operation = Some((u64::from(operation) + 1, line));
+            crash.acknowledged = matches!(phase, Phase::After(_));
+        }
+    }
+}
+
+fn phase_list(plan: &Plan<'_>, phase: Phase) -> crashpoint_check::plan::ListText {
+    plan.lists[phase.list().0 as usize].clone()
+}
