@@ -84,10 +84,38 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Where an event is told: the innermost frame that is not a helper.
-    pub fn location_of(&self, site: SiteId, context: ContextId) -> Option<Location> {
+    /// Where an event is told: at the innermost frame that is not a helper, or so many frames
+    /// further out.
+    pub fn location_of(
+        &self,
+        site: SiteId,
+        context: ContextId,
+        outwards: usize,
+    ) -> Option<Location> {
         let stack = self.stack(site, context);
-        stack.get(told_at(&stack))?.location.clone()
+        let told = stack.get(told_at(&stack) + outwards).or(stack.last())?;
+        told.location.clone()
+    }
+
+    /// How many frames one has to go outwards to tell two events apart; 0 if their own lines do.
+    pub fn frames_in_common(&self, a: (SiteId, ContextId), b: (SiteId, ContextId)) -> usize {
+        let line = |frame: &Frame| {
+            let at = frame.location.as_ref()?;
+            Some((at.file.clone(), at.line))
+        };
+        let (a, b) = (self.stack(a.0, a.1), self.stack(b.0, b.1));
+        let (from_a, from_b) = (
+            &a[told_at(&a).min(a.len())..],
+            &b[told_at(&b).min(b.len())..],
+        );
+        let pairs = from_a.iter().zip(from_b);
+        let same = pairs.take_while(|(a, b)| line(a) == line(b)).count();
+        // Where everything is the same, their own line is all there is.
+        if same < from_a.len().min(from_b.len()) {
+            same
+        } else {
+            0
+        }
     }
 
     /// The call stack of an event, innermost first.

@@ -287,6 +287,12 @@ fn test(
         )?)
     };
     let mut problems = Vec::new();
+    if timeline.points == 0 {
+        problems.push(
+            "the operations stored nothing to persistent memory, so that there is nothing to lose"
+                .to_owned(),
+        );
+    }
     let mut explored = clock.time("explore", || explore(&plan, &known))?;
     if explored.pruning_is_wrong {
         problems.push(

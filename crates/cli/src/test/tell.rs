@@ -30,9 +30,28 @@ pub struct Detail {
     pub replay: Replay,
 }
 
-fn location(resolver: &Resolver<'_>, timeline: &Timeline, node: NodeId) -> Option<Location> {
+fn location(
+    resolver: &Resolver<'_>,
+    timeline: &Timeline,
+    node: NodeId,
+    outwards: usize,
+) -> Option<Location> {
     let node = &timeline.nodes[node.index()];
-    resolver.location_of(node.site, node.context)
+    resolver.location_of(node.site, node.context, outwards)
+}
+
+/// Programs store through small functions of their own: where the stores of a cause stand in the
+/// same line, they are told apart by who called it.
+fn outwards(resolver: &Resolver<'_>, timeline: &Timeline, cause: &Cause) -> usize {
+    let Some(ahead) = cause.ahead else { return 0 };
+    let at = |node: NodeId| {
+        let node = &timeline.nodes[node.index()];
+        (node.site, node.context)
+    };
+    let needed = cause.needed.first();
+    needed.map_or(0, |needed| {
+        resolver.frames_in_common(at(ahead), at(*needed))
+    })
 }
 
 /// Causes with the same root are one: a store that should have been made durable explains all that
@@ -40,11 +59,11 @@ fn location(resolver: &Resolver<'_>, timeline: &Timeline, node: NodeId) -> Optio
 /// should have made durable is one mistake.
 pub fn merge(prepared: &Prepared, timeline: &Timeline, causes: &mut Causes) {
     let resolver = Resolver::new(&prepared.recording, &prepared.program);
-    let told = |node: NodeId| location(&resolver, timeline, node);
     let mut merged: Vec<(Cause, Roots)> = Vec::new();
     for cause in std::mem::take(&mut causes.causes) {
         let mut cause = cause;
-        let mut roots = Roots::of(&cause, told);
+        let far = outwards(&resolver, timeline, &cause);
+        let mut roots = Roots::of(&cause, |node| location(&resolver, timeline, node, far));
         // What it connects becomes one with it.
         while let Some(at) = merged.iter().position(|(_, known)| known.meets(&roots)) {
             let (known, known_roots) = merged.remove(at);
@@ -415,16 +434,19 @@ struct Teller<'t> {
 }
 
 impl Teller<'_> {
-    fn location(&self, node: NodeId) -> Option<Location> {
-        location(self.resolver, &self.tested.timeline, node)
+    fn location(&self, node: NodeId, outwards: usize) -> Option<Location> {
+        location(self.resolver, &self.tested.timeline, node, outwards)
     }
 
     /// Distinct places of nodes, in order.
-    fn locations(&self, nodes: &[NodeId]) -> Vec<Location> {
+    fn locations(&self, nodes: &[NodeId], outwards: usize) -> Vec<Location> {
         let mut nodes = nodes.to_vec();
         nodes.sort_unstable();
         let mut found: Vec<Location> = Vec::new();
-        for location in nodes.iter().filter_map(|node| self.location(*node)) {
+        for location in nodes
+            .iter()
+            .filter_map(|node| self.location(*node, outwards))
+        {
             let same =
                 |known: &Location| known.file == location.file && known.line == location.line;
             if !found.iter().any(same) {
@@ -434,19 +456,20 @@ impl Teller<'_> {
         found
     }
 
-    fn step(&self, node: NodeId, what: &str) -> Step {
+    fn step(&self, node: NodeId, what: &str, outwards: usize) -> Step {
         let stored = &self.tested.timeline.nodes[node.index()];
         Step {
             what: what.to_owned(),
-            location: self.location(node),
+            location: self.location(node, outwards),
             order: stored.order,
             thread: Some(stored.thread.0),
         }
     }
 
     fn finding(&self, cause: &Cause, detail: &Detail, folder: &str) -> Finding {
-        let needed = self.locations(&cause.needed);
-        let ahead = cause.ahead.and_then(|node| self.location(node));
+        let far = outwards(self.resolver, &self.tested.timeline, cause);
+        let needed = self.locations(&cause.needed, far);
+        let ahead = cause.ahead.and_then(|node| self.location(node, far));
         let main = match cause.kind {
             Kind::Ordering | Kind::Atomicity => cause.ahead.or(cause.needed.first().copied()),
             Kind::Durability => cause.needed.first().copied(),
@@ -473,9 +496,9 @@ impl Teller<'_> {
             total: cause.states,
             message,
             help,
-            location: main.and_then(|node| self.location(node)),
+            location: main.and_then(|node| self.location(node, far)),
             stack,
-            history: self.history(cause),
+            history: self.history(cause, far),
             place: stored.map(|node| Place {
                 file: self
                     .prepared
@@ -504,11 +527,11 @@ impl Teller<'_> {
         }
     }
 
-    fn history(&self, cause: &Cause) -> Vec<Step> {
+    fn history(&self, cause: &Cause, outwards: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut lines: Vec<(String, u32)> = Vec::new();
         let mut add = |steps: &mut Vec<Step>, node: NodeId, what: &str| {
-            let step = self.step(node, what);
+            let step = self.step(node, what, outwards);
             let line = step.location.as_ref().map(|at| (at.file.clone(), at.line));
             if line.as_ref().is_none_or(|line| !lines.contains(line)) {
                 lines.extend(line);

@@ -5,5 +5,6 @@
 mod compiling;
 mod linting;
 mod recording;
+mod recovering;
 mod showing;
 mod support;
