@@ -17,6 +17,18 @@ use crate::scripts::LoadError;
 use crate::{doctor, lint};
 
 const SOURCE: &str = include_str!("../demo/store.c");
+const TWINS: &str = include_str!("../demo/twins.c");
+
+const TWINS_SETTINGS: &str = "\
+[target]
+driver = './twins'
+[ops]
+set = { args = ['value'] }
+get = { read-only = true }
+[test]
+operations = 12
+seed = 3
+";
 
 /// The rules that the seeded mistakes break, each once.
 const EXPECTED: [&str; 5] = [
@@ -73,8 +85,42 @@ pub fn run(arguments: &arguments::Demo, output: &mut Output) -> Result<Ending, D
         ));
         return Ok(Exit::Usage.into());
     }
+    let crashes = crashes(&folder, "-DBUG_LOG", Exit::Findings, output)?
+        && crashes(&folder, "-DREPAIRED", Exit::Clean, output)?;
+    if !crashes {
+        output.error("the demo should have found one bug in the first form and none in the second");
+        return Ok(Exit::Usage.into());
+    }
     output.print("\nNow your own program: `crashpoint --help`.\n")?;
     Ok(Exit::Clean.into())
+}
+
+/// Tests one form of the second example, by the command that a user types. True if it ends as it
+/// should.
+fn crashes(
+    folder: &Path,
+    form: &str,
+    expected: Exit,
+    output: &mut Output,
+) -> Result<bool, DemoError> {
+    let driver = doctor::driver(Mode::C).ok_or(DemoError::NoDriver)?;
+    std::fs::write(folder.join("twins.c"), TWINS)?;
+    std::fs::write(folder.join("crashpoint.toml"), TWINS_SETTINGS)?;
+    output.print(&format!(
+        "\n# Two words under an undo log: every crash, with {form}\n\n\
+         $ crashpoint-cc -O1 {form} twins.c -o twins\n\
+         $ crashpoint test\n\n"
+    ))?;
+    output.finish()?;
+    let mut build = Command::new(driver);
+    build.current_dir(folder);
+    build.args(["-O1", form, "twins.c", "-o", "twins"]);
+    if !build.status()?.success() {
+        return Err(DemoError::Build);
+    }
+    let mut test = Command::new(std::env::current_exe()?);
+    let status = test.arg("test").current_dir(folder).status()?;
+    Ok(status.code() == Some(expected as i32))
 }
 
 fn shown_from(folder: &Path) -> Option<String> {
