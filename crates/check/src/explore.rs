@@ -377,7 +377,7 @@ impl<'s, 'a> Producer<'s, 'a> {
                 return ControlFlow::Break(());
             }
             let frontier = self.point(moment, strategy);
-            if moment.returned && frontier.chains.len() > 0 {
+            if moment.returned && !frontier.chains.is_empty() {
                 self.wait();
                 *assumed = self.harmful(moment, &frontier);
                 let point = moment.index;

@@ -89,11 +89,11 @@ impl Observed {
     }
 }
 
-/// The first line in which two outputs differ: its number from 0, and both sides.
-pub fn first_difference<'a>(
-    expected: &'a [u8],
-    found: &'a [u8],
-) -> Option<(usize, Option<&'a [u8]>, Option<&'a [u8]>)> {
+/// A line in which two outputs differ: its number from 0, and both sides.
+pub type Difference<'a> = (usize, Option<&'a [u8]>, Option<&'a [u8]>);
+
+/// The first line in which two outputs differ.
+pub fn first_difference<'a>(expected: &'a [u8], found: &'a [u8]) -> Option<Difference<'a>> {
     let mut expected = lines(expected);
     let mut found = lines(found);
     for number in 0.. {

@@ -49,11 +49,15 @@ pub struct Table {
     known_runs: FxHashMap<ListId, Runs>,
 }
 
-/// Runs of one list, by what they read.
+/// Runs of one list.
 #[derive(Debug, Default)]
 struct Runs {
-    by_reads: Vec<(Vec<WordId>, FxHashMap<Vec<u64>, Observed>)>,
+    /// By the words that they read.
+    by_reads: Vec<(Vec<WordId>, Results)>,
 }
+
+/// By what was found in those words.
+type Results = FxHashMap<Vec<u64>, Observed>;
 
 /// Sets of reads that are kept for one list; a program that never reads the same twice is not
 /// worth the search.

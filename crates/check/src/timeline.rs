@@ -1,8 +1,9 @@
 //! The recorded workload as a line of moments at which power may fail.
 //!
-//! A crash is tried right before each fence that decides something, where the most is open, and at the end of each
-//! operation, where what was acknowledged must be there. Between two such points nothing is
-//! possible that is not possible at the second: what may be kept only grows until a fence decides.
+//! A crash is tried right before each fence that decides something, where the most is open, and at
+//! the end of each operation, where what was acknowledged must be there. Between two such points
+//! nothing is possible that is not possible at the second: what may be kept only grows until a
+//! fence decides.
 //! Where nothing changed since the last point there is none.
 //!
 //! Under eADR a fence decides nothing, so every event that stores is a point.

@@ -10,6 +10,7 @@ mod plan;
 mod progress;
 pub mod replay_data;
 mod second;
+mod story;
 mod target;
 mod tell;
 mod workload;

@@ -51,7 +51,8 @@ impl Workload {
     }
 
     /// What runs after a crash in each operation: questions about all that was touched, what would
-    /// have followed, and the removal of everything, with questions again. `printed` is the output of a run without a crash.
+    /// have followed, and the removal of everything, with questions again. `printed` is the output
+    /// of a run without a crash.
     pub fn lists(&self, settings: &Settings, printed: &[u8]) -> Vec<ListText> {
         let by_line = LinePerOperation::of(printed, self.operations.len());
         let suffix = settings.test.suffix;
