@@ -171,8 +171,7 @@ pub fn explore(
             let (shared, jobs) = (&shared, &jobs);
             scope.spawn(move || shared.work(worker, jobs));
         }
-        let resumed = exploration.known.len() as u64;
-        Producer::new(&shared, to_workers, resumed).walk(strategy, exploration.watcher)
+        Producer::new(&shared, to_workers, exploration.known).walk(strategy, exploration.watcher)
     });
     if let Some(error) = shared.error.into_inner().expect("no panic") {
         return Err(error);
@@ -332,10 +331,15 @@ struct Producer<'s, 'a> {
     began: Instant,
     statistics: Statistics,
     assumptions: Vec<Assumption>,
+    /// By the run that is resumed: the budget is for both.
+    tried_before: u64,
 }
 
 impl<'s, 'a> Producer<'s, 'a> {
-    fn new(shared: &'s Shared<'a>, to_workers: SyncSender<Job>, resumed: u64) -> Self {
+    fn new(shared: &'s Shared<'a>, to_workers: SyncSender<Job>, known: &[JournalResult]) -> Self {
+        let resumed = known.len() as u64;
+        let was_tried = |result: &&JournalResult| result.how == How::Tried;
+        let tried_before = known.iter().filter(was_tried).count() as u64;
         Producer {
             shared,
             to_workers,
@@ -350,6 +354,7 @@ impl<'s, 'a> Producer<'s, 'a> {
                 ..Statistics::default()
             },
             assumptions: Vec::new(),
+            tried_before,
         }
     }
 
@@ -433,7 +438,7 @@ impl<'s, 'a> Producer<'s, 'a> {
 
     fn is_spent(&self) -> bool {
         let limits = &self.shared.plan.limits;
-        let tried = self.shared.tried.load(Ordering::Relaxed);
+        let tried = self.shared.tried.load(Ordering::Relaxed) + self.tried_before;
         (limits.states > 0 && tried >= limits.states)
             || limits.time.is_some_and(|time| self.began.elapsed() >= time)
     }
