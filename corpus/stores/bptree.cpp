@@ -136,8 +136,8 @@ void insert_entry(Node *node, uint64_t key, void *ptr) {
         pm_store(e[at].ptr, node->left_of(at));
     }
 #endif
-    pm_store(e[at].key, key); //~ BUG_KEY_UNDER_OLD_POINTER atomicity
-    pm_store(e[at].ptr, ptr);
+    pm_store(e[at].key, key); //~ BUG_KEY_UNDER_OLD_POINTER atomicity ahead
+    pm_store(e[at].ptr, ptr); //~ BUG_KEY_UNDER_OLD_POINTER atomicity needed
     pm_persist(&e[at], sizeof e[at]);
 }
 
@@ -147,9 +147,11 @@ void close_gap(Node *node, int at) {
     int n = node->count();
     for (int i = at; i < n; i++) {
         if (i + 1 < n) {
-            pm_store(e[i].key, e[i + 1].key);
+            pm_store(e[i].key, e[i + 1].key); //~ BUG_SHIFT_ONE_FENCE ordering ahead
+            //~ BUG_SHIFT_ONE_FENCE ordering needed
         }
-        pm_store(e[i].ptr, e[i + 1].ptr); //~ BUG_SHIFT_ONE_FENCE ordering
+        pm_store(e[i].ptr, e[i + 1].ptr); //~ BUG_SHIFT_ONE_FENCE ordering needed
+        //~ BUG_SHIFT_ONE_FENCE ordering ahead
 #ifndef BUG_SHIFT_ONE_FENCE
         if (i % kPerLine == kPerLine - 1 || i == n - 1) {
             pm_persist(&e[i], sizeof e[i]);
@@ -206,7 +208,8 @@ void adopt(Node *left, Node *right) {
 
 // Ends the node's list before the entry; what follows lives in the sibling.
 void cut(Node *node, int at) {
-    pm_store(node->entry[at].ptr, static_cast<void *>(nullptr)); //~ BUG_CUT_BEFORE_LINK ordering
+    pm_store(node->entry[at].ptr, static_cast<void *>(nullptr));
+    //~ BUG_CUT_BEFORE_LINK ordering ahead //~ BUG_LINK_NO_FLUSH ordering ahead
 #ifdef BUG_SPLIT_FLUSHES_NODE
     pm_persist(node, sizeof *node); //~ BUG_SPLIT_FLUSHES_NODE extra-flush
 #else
@@ -227,6 +230,7 @@ void split(Node *node) {
     cut(node, middle);
 #endif
     pm_store(node->sibling, right); //~ BUG_LINK_NO_FLUSH missing-flush
+    //~ BUG_CUT_BEFORE_LINK ordering needed //~ BUG_LINK_NO_FLUSH ordering needed
 #ifndef BUG_LINK_NO_FLUSH
     pm_persist(&node->sibling, sizeof node->sibling);
 #endif
@@ -267,7 +271,7 @@ op_result update(uint64_t key, uint64_t value) {
         return op_status(ST_MISSING);
     }
     Record *r = static_cast<Record *>(leaf->entry[at].ptr);
-    pm_store(r->value, value);
+    pm_store(r->value, value); //~ BUG_UPDATE_NO_FENCE durability needed
     pm_flush(&r->value, sizeof r->value); //~ BUG_UPDATE_NO_FENCE missing-fence
 #ifndef BUG_UPDATE_NO_FENCE
     pm_fence();

@@ -84,6 +84,7 @@ static struct lock *lock_at(uint64_t i) {
 // a flush and the fence that waits for it.
 static uint32_t lock_set(struct lock *l, uint32_t to) {
     return __atomic_exchange_n(&l->word, to, __ATOMIC_ACQ_REL); //~ BUG_LOCKS_IN_POOL unpersisted
+    //~ BUG_LOCKS_IN_POOL atomicity needed //~ BUG_LOCKS_IN_POOL atomicity ahead
 }
 
 static void lock_take(struct lock *l) {
@@ -120,16 +121,17 @@ static uint64_t get_expansions(void) {
 
 static struct bucket *new_bucket(void) {
     struct bucket *b = (struct bucket *)pm_alloc(sizeof *b);
-    memset(b, 0, sizeof *b);
+    memset(b, 0, sizeof *b); //~ BUG_SWAP_WITH_TABLE ordering needed
+    //~ BUG_LINK_FLUSHES_LOCAL ordering needed
     return b;
 }
 
 static struct table *new_table(uint64_t buckets) {
     struct table *t = (struct table *)pm_alloc(sizeof *t);
     struct bucket *array = (struct bucket *)pm_alloc(buckets * sizeof *array);
-    t->buckets = buckets;
-    t->first = pm_offset(array);
-    memset(array, 0, buckets * sizeof *array);
+    t->buckets = buckets; //~ BUG_SWAP_WITH_TABLE ordering needed
+    t->first = pm_offset(array); //~ BUG_SWAP_WITH_TABLE ordering needed
+    memset(array, 0, buckets * sizeof *array); //~ BUG_SWAP_WITH_TABLE ordering needed
     return t;
 }
 
@@ -151,13 +153,13 @@ static uint64_t copy_pair(struct table *t, uint64_t key, uint64_t value) {
     for (;;) {
         for (int i = 0; i < PAIRS; i++) {
             if (!b->key[i]) {
-                b->value[i] = value;
-                b->key[i] = key;
+                b->value[i] = value; //~ BUG_SWAP_WITH_TABLE ordering needed
+                b->key[i] = key; //~ BUG_SWAP_WITH_TABLE ordering needed
                 return added;
             }
         }
         if (!b->next) {
-            b->next = pm_offset(new_bucket());
+            b->next = pm_offset(new_bucket()); //~ BUG_SWAP_WITH_TABLE ordering needed
             added++;
         }
         b = (struct bucket *)pm_at(b->next);
@@ -197,7 +199,7 @@ static void resize(void) {
     }
 #ifdef BUG_SWAP_WITH_TABLE
     // The pointer may reach the medium before the table it points to.
-    pm_store(root->table, pm_offset(t)); //~ BUG_SWAP_WITH_TABLE ordering
+    pm_store(root->table, pm_offset(t)); //~ BUG_SWAP_WITH_TABLE ordering ahead
     flush_table(t);
     pm_flush(&root->table, sizeof root->table);
     pm_fence();
@@ -239,8 +241,8 @@ static struct place find(uint64_t key) {
 
 static void put_pair(struct bucket *b, int i, uint64_t key, uint64_t value) {
 #ifdef BUG_KEY_BEFORE_VALUE
-    pm_store(b->key[i], key); //~ BUG_KEY_BEFORE_VALUE ordering
-    pm_store(b->value[i], value);
+    pm_store(b->key[i], key); //~ BUG_KEY_BEFORE_VALUE ordering ahead
+    pm_store(b->value[i], value); //~ BUG_KEY_BEFORE_VALUE ordering needed
 #else
     pm_store(b->value[i], value);
     pm_store(b->key[i], key);
@@ -251,12 +253,13 @@ static void put_pair(struct bucket *b, int i, uint64_t key, uint64_t value) {
 // Hangs a new bucket with the pair behind the last one of a full chain.
 static void append_bucket(struct bucket *last, uint64_t key, uint64_t value) {
     struct bucket *b = new_bucket();
-    b->value[0] = value;
-    b->key[0] = key;
+    b->value[0] = value; //~ BUG_LINK_FLUSHES_LOCAL ordering needed
+    b->key[0] = key; //~ BUG_LINK_FLUSHES_LOCAL ordering needed
     uint64_t link = pm_offset(b);
 #ifdef BUG_LINK_FLUSHES_LOCAL
     pm_flush(b, sizeof *b);
     pm_store(last->next, link); //~ BUG_LINK_FLUSHES_LOCAL missing-flush
+    //~ BUG_LINK_FLUSHES_LOCAL ordering ahead //~ BUG_LINK_FLUSHES_LOCAL durability needed
     pm_flush(&link, sizeof link);
     pm_fence();
 #else
@@ -295,6 +298,7 @@ static struct op_result update(uint64_t key, uint64_t value) {
         return op_status(ST_MISSING);
     }
     pm_store(at.bucket->value[at.pair], value); //~ BUG_UPDATE_NO_FLUSH missing-flush
+    //~ BUG_UPDATE_NO_FLUSH durability needed
 #ifndef BUG_UPDATE_NO_FLUSH
     pm_persist(&at.bucket->value[at.pair], sizeof(uint64_t));
 #endif
@@ -306,7 +310,7 @@ static struct op_result erase(uint64_t key) {
     if (!at.bucket) {
         return op_status(ST_MISSING);
     }
-    pm_store(at.bucket->key[at.pair], (uint64_t)0);
+    pm_store(at.bucket->key[at.pair], (uint64_t)0); //~ BUG_DELETE_NO_FENCE durability needed
     pm_flush(&at.bucket->key[at.pair], sizeof(uint64_t)); //~ BUG_DELETE_NO_FENCE missing-fence
 #ifndef BUG_DELETE_NO_FENCE
     pm_fence();

@@ -100,6 +100,7 @@ uint32_t *lock_word(Segment *s) {
 // The exchange locks the bus by itself and is a fence too.
 uint32_t exchange(volatile uint32_t *word, uint32_t to) {
     __asm__ volatile("xchgl %0, %1" //~ BUG_LOCK_IN_SEGMENT unpersisted
+    //~ BUG_LOCK_IN_SEGMENT atomicity needed //~ BUG_LOCK_IN_SEGMENT atomicity ahead
                      : "+r"(to), "+m"(*word)::"memory");
     return to;
 }
@@ -167,9 +168,9 @@ void double_directory() {
     }
     pm_persist(d, Directory::bytes(depth + 1));
 #ifdef BUG_DEPTH_BESIDE_DIRECTORY
-    pm_store(root->directory, d); //~ BUG_DEPTH_BESIDE_DIRECTORY atomicity
+    pm_store(root->directory, d); //~ BUG_DEPTH_BESIDE_DIRECTORY atomicity ahead
     pm_persist(&root->directory, sizeof root->directory);
-    pm_store(root->depth, depth + 1);
+    pm_store(root->depth, depth + 1); //~ BUG_DEPTH_BESIDE_DIRECTORY atomicity needed
     pm_persist(&root->depth, sizeof root->depth);
 #else
     pm_store(root->directory, d);
@@ -179,7 +180,7 @@ void double_directory() {
 }
 
 void raise_depth(Segment *s, uint64_t depth) {
-    pm_store(s->depth, depth); //~ BUG_DEPTH_BEFORE_ENTRIES ordering
+    pm_store(s->depth, depth); //~ BUG_DEPTH_BEFORE_ENTRIES ordering ahead
     pm_persist(&s->depth, sizeof s->depth);
 }
 
@@ -205,7 +206,7 @@ void split(Segment *s, uint64_t h) {
     uint64_t first = h >> (64 - depth) << (directory_depth() - depth);
     Segment **upper = &root->directory->segment[first + span / 2];
     for (uint64_t i = 0; i < span / 2; i++) {
-        pm_store(upper[i], right);
+        pm_store(upper[i], right); //~ BUG_DEPTH_BEFORE_ENTRIES ordering needed
     }
     pm_persist(upper, span / 2 * sizeof *upper);
 #ifndef BUG_DEPTH_BEFORE_ENTRIES
@@ -218,8 +219,8 @@ void split(Segment *s, uint64_t h) {
 void put(Pair *p, uint64_t key, uint64_t value) {
     // Value before key: they share a line, so they become durable in this order.
 #ifdef BUG_KEY_BEFORE_VALUE
-    pm_store(p->key, key); //~ BUG_KEY_BEFORE_VALUE ordering
-    pm_store(p->value, value);
+    pm_store(p->key, key); //~ BUG_KEY_BEFORE_VALUE ordering ahead
+    pm_store(p->value, value); //~ BUG_KEY_BEFORE_VALUE ordering needed
 #else
     pm_store(p->value, value);
     pm_store(p->key, key);
@@ -280,6 +281,7 @@ op_result erase(uint64_t key) {
         return op_status(ST_MISSING);
     }
     pm_store(p->key, uint64_t{0}); //~ BUG_DELETE_NO_FLUSH missing-flush
+    //~ BUG_DELETE_NO_FLUSH durability needed
 #ifndef BUG_DELETE_NO_FLUSH
     pm_persist(&p->key, sizeof p->key);
 #endif

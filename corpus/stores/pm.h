@@ -114,6 +114,7 @@ static inline void pm_copy_nt(void *dst, const void *src, size_t len) {
     const __m128i *from = (const __m128i *)src;
     for (size_t i = 0; i < len / sizeof(__m128i); i++) {
         _mm_stream_si128(to + i, _mm_load_si128(from + i));
+        //~ BUG_TAIL_WITH_MESSAGE ordering needed
     }
 }
 
@@ -255,7 +256,7 @@ static inline void *pm_alloc(size_t size) {
 static inline void pm_free(void *block, size_t size) {
     size_t rounded;
     uint64_t *head = &pm_pool->free_head[pm_class(size, &rounded)];
-    *(uint64_t *)block = *head;
+    *(uint64_t *)block = *head; //~ BUG_COMMIT_NO_FENCE ordering ahead
     pm_persist(block, sizeof(uint64_t));
     pm_store(*head, pm_offset(block));
     pm_persist(head, sizeof *head);

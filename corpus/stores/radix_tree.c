@@ -87,16 +87,16 @@ static struct leaf *new_leaf(uint64_t key, uint64_t value) {
 
 static struct counted *new_counted(unsigned kind) {
     struct counted *c = (struct counted *)pm_alloc(node_bytes(kind));
-    c->node.kind = (uint16_t)kind;
-    c->node.count = 0;
+    c->node.kind = (uint16_t)kind; //~ BUG_GROWN_WITH_POINTER ordering needed
+    c->node.count = 0; //~ BUG_GROWN_WITH_POINTER ordering needed
     return c;
 }
 
 // Adds a child to a node that nothing refers to yet.
 static void fill(struct counted *c, uint8_t byte, void *child) {
-    c->byte[c->node.count] = byte;
-    c->child[c->node.count] = child;
-    c->node.count++;
+    c->byte[c->node.count] = byte; //~ BUG_GROWN_WITH_POINTER ordering needed
+    c->child[c->node.count] = child; //~ BUG_GROWN_WITH_POINTER ordering needed
+    c->node.count++; //~ BUG_GROWN_WITH_POINTER ordering needed
 }
 
 // Flushes what has been filled, and no line behind it.
@@ -106,8 +106,8 @@ static void flush_counted(const struct counted *c) {
 
 static struct direct *new_direct(void) {
     struct direct *d = (struct direct *)pm_alloc(sizeof *d);
-    memset(d, 0, sizeof *d);
-    d->node.kind = NODE256;
+    memset(d, 0, sizeof *d); //~ BUG_GROWN_WITH_POINTER ordering needed
+    d->node.kind = NODE256; //~ BUG_GROWN_WITH_POINTER ordering needed
     return d;
 }
 
@@ -155,14 +155,14 @@ static struct leaf *find(uint64_t key) {
 static void append_child(struct counted *c, uint8_t byte, void *child) {
     unsigned n = c->node.count;
     int apart = !pm_same_line(&c->child[n], c);
-    pm_store(c->child[n], child);
+    pm_store(c->child[n], child); //~ BUG_COUNT_WITH_CHILD ordering needed
 #ifndef BUG_COUNT_WITH_CHILD
     if (apart) {
         pm_persist(&c->child[n], sizeof(void *));
     }
 #endif
     c->byte[n] = byte;
-    pm_store(c->node.count, (uint16_t)(n + 1)); //~ BUG_COUNT_WITH_CHILD ordering
+    pm_store(c->node.count, (uint16_t)(n + 1)); //~ BUG_COUNT_WITH_CHILD ordering ahead
 #ifdef BUG_COUNT_WITH_CHILD
     // Both lines at once: the count may be durable before the child.
     if (apart) {
@@ -180,29 +180,43 @@ static void *grown(const struct counted *old, uint8_t byte, void *child) {
             fill(c, old->byte[i], old->child[i]);
         }
         fill(c, byte, child);
+#ifndef BUG_GROWN_WITH_POINTER
         flush_counted(c);
+#endif
         return c;
     }
     struct direct *d = new_direct();
     for (unsigned i = 0; i < old->node.count; i++) {
-        d->child[old->byte[i]] = old->child[i];
+        d->child[old->byte[i]] = old->child[i]; //~ BUG_GROWN_WITH_POINTER ordering needed
     }
-    d->child[byte] = child;
+    d->child[byte] = child; //~ BUG_GROWN_WITH_POINTER ordering needed
 #ifdef BUG_DIRECT_COUNTED
     d->node.count = (uint16_t)(old->node.count + 1);
 #endif
+#ifndef BUG_GROWN_WITH_POINTER
     pm_flush(d, sizeof *d);
+#endif
     return d;
 }
+
+#ifdef BUG_GROWN_WITH_POINTER
+static void flush_grown(const struct node *n) {
+    if (n->kind == NODE256) {
+        pm_flush(n, sizeof(struct direct));
+    } else {
+        flush_counted((const struct counted *)n);
+    }
+}
+#endif
 
 static void add_child(void **slot, uint8_t byte, void *child) {
     struct node *n = (struct node *)*slot;
     if (n->kind == NODE256) {
         struct direct *d = (struct direct *)n;
-        pm_store(d->child[byte], child);
+        pm_store(d->child[byte], child); //~ BUG_DIRECT_COUNTED ordering ahead
         pm_persist(&d->child[byte], sizeof(void *));
 #ifdef BUG_DIRECT_COUNTED
-        pm_store(n->count, (uint16_t)(n->count + 1)); //~ BUG_DIRECT_COUNTED atomicity
+        pm_store(n->count, (uint16_t)(n->count + 1)); //~ BUG_DIRECT_COUNTED ordering needed
         pm_persist(&n->count, sizeof n->count);
 #endif
         return;
@@ -214,7 +228,9 @@ static void add_child(void **slot, uint8_t byte, void *child) {
     }
     void *larger = grown(c, byte, child);
 #ifdef BUG_GROWN_WITH_POINTER
-    pm_store(*slot, larger); //~ BUG_GROWN_WITH_POINTER ordering
+    // The pointer may be durable before what it points to.
+    pm_store(*slot, larger); //~ BUG_GROWN_WITH_POINTER ordering ahead
+    flush_grown((const struct node *)larger);
     pm_persist(slot, sizeof *slot);
 #else
     pm_fence();
@@ -382,6 +398,7 @@ static struct op_result update(uint64_t key, uint64_t value) {
         return op_status(ST_MISSING);
     }
     pm_store(l->value, value); //~ BUG_UPDATE_NO_FLUSH missing-flush
+    //~ BUG_UPDATE_NO_FLUSH durability needed
 #ifndef BUG_UPDATE_NO_FLUSH
     pm_persist(&l->value, sizeof l->value);
 #endif

@@ -103,7 +103,7 @@ static uint64_t used_lines(void) {
 
 #ifdef BUG_USED_BESIDE_TAIL
 static void set_used(uint64_t used) {
-    pm_store(queue->used, used); //~ BUG_USED_BESIDE_TAIL atomicity
+    pm_store(queue->used, used); //~ BUG_USED_BESIDE_TAIL atomicity needed
     pm_persist(&queue->used, sizeof queue->used);
 }
 #endif
@@ -138,7 +138,9 @@ static void set_tail(uint64_t tail) {
 #ifdef BUG_USED_BESIDE_TAIL
     uint64_t used = queue->used + (tail - queue->tail);
 #endif
-    pm_store(queue->tail, tail); //~ BUG_TAIL_WITH_MESSAGE ordering //~ BUG_BATCH_IN_STEPS atomicity
+    pm_store(queue->tail, tail); //~ BUG_TAIL_WITH_MESSAGE ordering ahead
+    //~ BUG_BATCH_IN_STEPS atomicity ahead //~ BUG_BATCH_IN_STEPS atomicity needed
+    //~ BUG_USED_BESIDE_TAIL atomicity ahead //~ BUG_TAIL_NO_FENCE durability needed
     pm_flush(&queue->tail, sizeof queue->tail); //~ BUG_TAIL_NO_FENCE missing-fence
 #ifndef BUG_TAIL_NO_FENCE
     pm_fence();
@@ -217,6 +219,7 @@ static struct op_result dequeue(void) {
     uint64_t used = queue->used - (head - queue->head);
 #endif
     pm_store(queue->head, head); //~ BUG_DEQUEUE_NO_FLUSH missing-flush
+    //~ BUG_USED_BESIDE_TAIL atomicity ahead //~ BUG_DEQUEUE_NO_FLUSH durability needed
 #ifndef BUG_DEQUEUE_NO_FLUSH
     pm_persist(&queue->head, sizeof queue->head);
 #endif
@@ -242,7 +245,7 @@ static struct op_result drain(uint64_t limit) {
 #ifdef BUG_USED_BESIDE_TAIL
     uint64_t used = queue->used - (at - queue->head);
 #endif
-    pm_store(queue->head, at);
+    pm_store(queue->head, at); //~ BUG_USED_BESIDE_TAIL atomicity ahead
     pm_persist(&queue->head, sizeof queue->head);
 #ifdef BUG_USED_BESIDE_TAIL
     set_used(used);

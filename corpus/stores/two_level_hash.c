@@ -148,11 +148,11 @@ static struct place find(uint64_t key) {
 // Writes an item into a free slot: contents first, token once they are durable.
 static void put(struct bucket *b, int i, uint64_t key, const char value[16]) {
     struct slot *s = &b->slot[i];
-    s->key = key;
-    memcpy(s->value, value, sizeof s->value);
+    s->key = key; //~ BUG_TOKEN_WITH_ITEM ordering needed
+    memcpy(s->value, value, sizeof s->value); //~ BUG_TOKEN_WITH_ITEM ordering needed
 #if defined(BUG_TOKEN_WITH_ITEM)
     // The token's line may reach the medium before the item's.
-    pm_store(b->tokens, b->tokens | 1ull << i); //~ BUG_TOKEN_WITH_ITEM ordering
+    pm_store(b->tokens, b->tokens | 1ull << i); //~ BUG_TOKEN_WITH_ITEM ordering ahead
     pm_persist(b, (size_t)((char *)(s + 1) - (char *)b));
 #else
 #ifdef BUG_FLUSH_KEY_AND_VALUE
@@ -162,7 +162,8 @@ static void put(struct bucket *b, int i, uint64_t key, const char value[16]) {
     pm_flush(s, sizeof *s);
 #endif
     pm_fence();
-    pm_store(b->tokens, b->tokens | 1ull << i);
+    pm_store(b->tokens, b->tokens | 1ull << i); //~ BUG_PUT_NO_FENCE durability needed
+    //~ BUG_PUT_NO_FENCE ordering needed //~ BUG_MOVE_NO_INTENT atomicity ahead
     pm_flush(&b->tokens, sizeof b->tokens); //~ BUG_PUT_NO_FENCE missing-fence
 #ifndef BUG_PUT_NO_FENCE
     pm_fence();
@@ -195,7 +196,8 @@ static void move(struct place from, struct bucket *to, int slot) {
 #endif
     put(to, slot, s->key, s->value);
     uint64_t rest = from.bucket->tokens & ~(1ull << from.slot);
-    pm_store(from.bucket->tokens, rest); //~ BUG_MOVE_NO_INTENT atomicity
+    pm_store(from.bucket->tokens, rest); //~ BUG_MOVE_NO_INTENT atomicity needed
+    //~ BUG_PUT_NO_FENCE ordering ahead
     pm_persist(&from.bucket->tokens, sizeof from.bucket->tokens);
 #ifndef BUG_MOVE_NO_INTENT
     clear_intent();
@@ -270,7 +272,7 @@ static void expand(void) {
     size_t bottom_bytes = level_bytes(old, 1);
 #ifdef BUG_RESIZE_IN_PLACE
     pm_fence();
-    *old = next; //~ BUG_RESIZE_IN_PLACE atomicity
+    *old = next; //~ BUG_RESIZE_IN_PLACE atomicity ahead //~ BUG_RESIZE_IN_PLACE atomicity needed
     pm_persist(old, sizeof *old);
 #else
     pm_fence();
@@ -335,9 +337,9 @@ static struct op_result update(uint64_t key, uint64_t number) {
     memcpy(s->value, value, sizeof s->value);
     pm_persist(s, sizeof *s);
 #ifdef BUG_UPDATE_TWO_TOKENS
-    pm_store(b->tokens, b->tokens & ~(1ull << at.slot)); //~ BUG_UPDATE_TWO_TOKENS atomicity
+    pm_store(b->tokens, b->tokens & ~(1ull << at.slot)); //~ BUG_UPDATE_TWO_TOKENS atomicity ahead
     pm_persist(&b->tokens, sizeof b->tokens);
-    pm_store(b->tokens, b->tokens | 1ull << spare);
+    pm_store(b->tokens, b->tokens | 1ull << spare); //~ BUG_UPDATE_TWO_TOKENS atomicity needed
 #else
     // One store retires the old copy and admits the new one.
     pm_store(b->tokens, b->tokens ^ (1ull << at.slot | 1ull << spare));
@@ -362,6 +364,7 @@ static struct op_result erase(uint64_t key) {
     }
     uint64_t rest = at.bucket->tokens & ~(1ull << at.slot);
     pm_store(at.bucket->tokens, rest); //~ BUG_DELETE_NO_FLUSH missing-flush
+    //~ BUG_DELETE_NO_FLUSH durability needed
 #ifndef BUG_DELETE_NO_FLUSH
     pm_persist(&at.bucket->tokens, sizeof at.bucket->tokens);
 #endif

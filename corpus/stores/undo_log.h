@@ -52,7 +52,10 @@ static void undo_flush_ranges(void) {
 }
 
 static void undo_empty(void) {
-    pm_store(undo->count, (uint64_t)0); //~ BUG_LOG_EMPTIED_WITH_DATA ordering
+    pm_store(undo->count, (uint64_t)0); //~ BUG_LOG_EMPTIED_WITH_DATA ordering ahead
+    //~ BUG_TOP_AFTER_COMMIT atomicity ahead //~ BUG_TOP_UNLOGGED atomicity needed
+    //~ BUG_UNLINK_UNLOGGED atomicity needed //~ BUG_COMMIT_NO_FENCE ordering needed
+    //~ BUG_COMMIT_NO_FENCE durability needed
     pm_flush(&undo->count, sizeof undo->count); //~ BUG_COMMIT_NO_FENCE missing-fence
 #ifndef BUG_COMMIT_NO_FENCE
     pm_fence();
@@ -91,14 +94,14 @@ __attribute__((noinline)) void tx_add_range(const void *ptr, size_t length) {
         pm_die("the undo log is too small");
     }
     struct undo_entry *e = &undo->entry[undo->count];
-    e->offset = pm_offset(ptr);
-    e->length = length;
-    memcpy(e->old, ptr, length);
+    e->offset = pm_offset(ptr); //~ BUG_ENTRY_WITH_COUNT ordering needed
+    e->length = length; //~ BUG_ENTRY_WITH_COUNT ordering needed
+    memcpy(e->old, ptr, length); //~ BUG_ENTRY_WITH_COUNT ordering needed
     pm_flush(e, sizeof *e);
 #ifndef BUG_ENTRY_WITH_COUNT
     pm_fence();
 #endif
-    pm_store(undo->count, undo->count + 1); //~ BUG_ENTRY_WITH_COUNT ordering
+    pm_store(undo->count, undo->count + 1); //~ BUG_ENTRY_WITH_COUNT ordering ahead
     pm_persist(&undo->count, sizeof undo->count);
 }
 

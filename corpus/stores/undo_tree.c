@@ -80,10 +80,10 @@ static uint64_t rotate(struct node *n, int side) {
 #ifdef BUG_ROTATE_LOGS_AGAIN
     tx_add_range(c, sizeof *c); //~ BUG_ROTATE_LOGS_AGAIN double-log
 #endif
-    n->child[side] = c->child[!side];
-    c->child[!side] = pm_offset(n);
-    n->height = height_by_children(n);
-    c->height = height_by_children(c);
+    n->child[side] = c->child[!side]; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
+    c->child[!side] = pm_offset(n); //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
+    n->height = height_by_children(n); //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
+    c->height = height_by_children(c); //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
     return pm_offset(c);
 }
 
@@ -97,7 +97,7 @@ static uint64_t balance(struct node *n) {
         if (height(c->child[!side]) > height(c->child[side])) {
             uint64_t lifted = rotate(c, !side);
             own(n);
-            n->child[side] = lifted;
+            n->child[side] = lifted; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
         }
         return rotate(n, side);
     }
@@ -107,7 +107,7 @@ static uint64_t balance(struct node *n) {
 #ifdef BUG_HEIGHT_LOGGED_AGAIN
         tx_add_range(&n->height, sizeof n->height); //~ BUG_HEIGHT_LOGGED_AGAIN double-log
 #endif
-        n->height = h;
+        n->height = h; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
     }
     return pm_offset(n);
 }
@@ -121,7 +121,7 @@ static uint64_t link_below(uint64_t at, struct node *fresh) {
     uint64_t below = link_below(n->child[side], fresh);
     if (below != n->child[side]) {
         own(n);
-        n->child[side] = below;
+        n->child[side] = below; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
     }
     return balance(n);
 }
@@ -136,7 +136,7 @@ static uint64_t unlink_least(uint64_t at, struct node **least) {
     uint64_t below = unlink_least(n->child[0], least);
     if (below != n->child[0]) {
         own(n);
-        n->child[0] = below;
+        n->child[0] = below; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
     }
     return balance(n);
 }
@@ -153,10 +153,11 @@ static uint64_t unlink_key(uint64_t at, uint64_t key, struct node **gone) {
 #ifdef BUG_UNLINK_UNLOGGED
             // Made durable by hand, but nothing would bring the old link back.
             n->child[side] = below; //~ BUG_UNLINK_UNLOGGED unlogged-update
+            //~ BUG_UNLINK_UNLOGGED atomicity ahead
             pm_persist(&n->child[side], sizeof n->child[side]);
 #else
             own(n);
-            n->child[side] = below;
+            n->child[side] = below; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
 #endif
         }
         return *gone ? balance(n) : at;
@@ -168,15 +169,15 @@ static uint64_t unlink_key(uint64_t at, uint64_t key, struct node **gone) {
     struct node *heir;
     uint64_t right = unlink_least(n->child[1], &heir);
     own(heir);
-    heir->child[0] = n->child[0];
-    heir->child[1] = right;
+    heir->child[0] = n->child[0]; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
+    heir->child[1] = right; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
     return balance(heir);
 }
 
 static void set_top(uint64_t top) {
     if (top != root->top) {
         tx_add_range(&root->top, sizeof root->top);
-        root->top = top;
+        root->top = top; //~ BUG_LOG_EMPTIED_WITH_DATA ordering needed
     }
 }
 
@@ -185,12 +186,12 @@ static void finish(uint64_t top) {
 #if defined(BUG_TOP_AFTER_COMMIT)
     tx_commit();
     if (top != root->top) {
-        pm_store(root->top, top); //~ BUG_TOP_AFTER_COMMIT atomicity
+        pm_store(root->top, top); //~ BUG_TOP_AFTER_COMMIT atomicity needed
         pm_persist(&root->top, sizeof root->top);
     }
 #elif defined(BUG_TOP_UNLOGGED)
     if (top != root->top) {
-        root->top = top; //~ BUG_TOP_UNLOGGED unlogged-update
+        root->top = top; //~ BUG_TOP_UNLOGGED unlogged-update //~ BUG_TOP_UNLOGGED atomicity ahead
         pm_persist(&root->top, sizeof root->top);
     }
     tx_commit();
@@ -258,6 +259,7 @@ static struct op_result update(uint64_t key, uint64_t value) {
         return op_status(ST_MISSING);
     }
     pm_store(n->value, value); //~ BUG_UPDATE_NO_FLUSH missing-flush
+    //~ BUG_UPDATE_NO_FLUSH durability needed
 #ifndef BUG_UPDATE_NO_FLUSH
     pm_persist(&n->value, sizeof n->value);
 #endif

@@ -1,15 +1,21 @@
 //! The corpus against the expectations in its comments: what was seeded, what of it was found, and
-//! what else was said.
+//! what else was said. By `lint`, or by crashes.
 
 use crate::{Error, Options};
-use crashpoint_harness::{Tools, Totals, Workshop, cases, judge};
+use crashpoint_harness::{
+    Case, CrashOutcome, CrashTotals, Kind, Tools, Totals, Workshop, cases, judge, judge_crash,
+};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 pub fn run(options: &Options) -> Result<Value, Error> {
-    match options.strategy.as_deref() {
-        Some("lint") | None => {}
-        Some(other) => return Err(format!("no strategy `{other}`; there is `lint`").into()),
+    let strategy = options.strategy.as_deref().unwrap_or("lint");
+    if !["lint", "exhaustive", "bounded", "random"].contains(&strategy) {
+        let known = "`lint`, `exhaustive`, `bounded` and `random`";
+        return Err(format!("no strategy `{strategy}`; there are {known}").into());
     }
     let beside = std::env::current_exe()?;
     let tools = Tools::in_folder(beside.parent().unwrap_or(Path::new(".")))?;
@@ -17,15 +23,16 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         .canonicalize()
         .map_err(|error| format!("corpus: {error}; run this from the repository"))?;
     let workshop = Workshop::new(tools, &root)?;
+    let mut cases = cases(&root)?;
+    if let Some(only) = &options.only {
+        cases.retain(|case| case.name.contains(only.as_str()));
+    }
+    if strategy != "lint" {
+        cases.retain(|case| matches!(case.kind, Kind::Store { .. }));
+        return crash(&workshop, &cases, strategy);
+    }
     let mut totals = Totals::default();
-    for case in cases(&root)? {
-        if !options
-            .only
-            .as_ref()
-            .is_none_or(|only| case.name.contains(only.as_str()))
-        {
-            continue;
-        }
+    for case in cases {
         let verdict = judge(&case, &workshop.check(&case)?);
         eprintln!(
             "{}: {} of {} found, {} false alarms",
@@ -49,4 +56,73 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         "false_alarms": totals.false_alarms,
         "gaps": totals.gaps,
     }))
+}
+
+/// Tests the stores, as many at once as there are processors. What counts as correctness: all that
+/// has marks for crashes, and all correct forms.
+fn crash(workshop: &Workshop, cases: &[Case], strategy: &str) -> Result<Value, Error> {
+    let judged = |case: &&Case| !case.crash.is_empty() || case.variant.is_none();
+    let cases: Vec<&Case> = cases.iter().filter(judged).collect();
+    let programs = on_all(&cases, |case| workshop.build(case, false));
+    let programs: Vec<PathBuf> = programs.into_iter().collect::<Result<_, _>>()?;
+    let work: Vec<(&Case, &PathBuf)> = cases.iter().copied().zip(&programs).collect();
+    let begin = Instant::now();
+    let outcomes = on_all(&work, |(case, program)| {
+        workshop.crash_program(case, program, strategy)
+    });
+    let seconds = begin.elapsed().as_secs_f64();
+    let outcomes: Vec<CrashOutcome> = outcomes.into_iter().collect::<Result<_, _>>()?;
+    let mut totals = CrashTotals::default();
+    for (case, outcome) in cases.iter().zip(&outcomes) {
+        let verdict = judge_crash(case, outcome);
+        let found = match (verdict.seeded, verdict.found) {
+            (true, true) => "found",
+            (true, false) => "MISSED",
+            (false, _) => "correct",
+        };
+        eprintln!(
+            "{}: {found}, {} findings, {} false alarms, {} states, {:.1} s",
+            case.name,
+            verdict.findings,
+            verdict.false_alarms.len(),
+            outcome.states,
+            outcome.seconds
+        );
+        for complaint in verdict.complaints() {
+            eprintln!("  {complaint}");
+        }
+        totals.add(outcome, &verdict);
+    }
+    Ok(json!({
+        "benchmark": "corpus",
+        "strategy": strategy,
+        "programs": totals.programs,
+        "seeded": totals.seeded,
+        "found": totals.found,
+        "findings": totals.findings,
+        "false_alarms": totals.false_alarms,
+        "states": totals.states,
+        "seconds": seconds,
+    }))
+}
+
+/// Does something with each item, on all processors; results in the order of the items.
+fn on_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { return };
+                    let result = work(item);
+                    *results[index].lock().expect("no panic") = Some(result);
+                }
+            });
+        }
+    });
+    let done = |slot: Mutex<Option<R>>| slot.into_inner().expect("no panic").expect("done");
+    results.into_iter().map(done).collect()
 }

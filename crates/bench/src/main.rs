@@ -20,7 +20,7 @@ const HELP: &str = "\
 usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run build  [--repeat N]
        bench/run lint   [--operations N] [--repeat N]
-       bench/run corpus --strategy lint
+       bench/run corpus [--strategy lint|exhaustive|bounded|random] [--only NAME]
        bench/run all
 
 The last line of the output is one JSON object. See bench/README.md.";

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::expectations::{self, Expectation};
+use crate::expectations::{self, CrashMark, Expectation};
 use crate::{Error, io_error};
 
 /// One program in one variant.
@@ -19,6 +19,8 @@ pub struct Case {
     pub config: Option<PathBuf>,
     /// What lint must report.
     pub expected: Vec<Expectation>,
+    /// What a crash must show.
+    pub crash: Vec<CrashMark>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,16 +81,20 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 /// The correct form, then each variant.
 fn store(root: &Path, source: &Path) -> Result<Vec<Case>, Error> {
     let marks = expectations::read(source)?;
-    let mut variants: Vec<Option<&str>> = marks
-        .iter()
-        .map(|mark| Some(mark.variant.as_str()))
+    let of_lint = marks.lint.iter().map(|mark| mark.variant.as_str());
+    let of_crash = marks.crash.iter().map(|mark| mark.variant.as_str());
+    let mut variants: Vec<Option<&str>> = of_lint
+        .chain(of_crash)
+        .filter(|variant| marks.macros.contains(*variant))
+        .map(Some)
         .chain([None])
         .collect();
     variants.sort();
     variants.dedup();
     let workload = source.with_extension("ops");
     let case = |variant: Option<&str>| {
-        let of_variant = |mark: &&Expectation| Some(mark.variant.as_str()) == variant;
+        let of_lint = |mark: &&Expectation| Some(mark.variant.as_str()) == variant;
+        let of_crash = |mark: &&CrashMark| Some(mark.variant.as_str()) == variant;
         Case {
             name: name(root, source, variant),
             source: source.to_owned(),
@@ -98,7 +104,8 @@ fn store(root: &Path, source: &Path) -> Result<Vec<Case>, Error> {
             },
             purpose: Purpose::Exact,
             config: config_of(source),
-            expected: lint_only(marks.iter().filter(of_variant)),
+            expected: marks.lint.iter().filter(of_lint).cloned().collect(),
+            crash: marks.crash.iter().filter(of_crash).cloned().collect(),
         }
     };
     Ok(variants.into_iter().map(case).collect())
@@ -113,15 +120,9 @@ fn small(root: &Path, source: &Path, purpose: Purpose) -> Result<Case, Error> {
         kind: Kind::Small,
         purpose,
         config: config_of(source),
-        expected: lint_only(marks.iter()),
+        expected: marks.lint,
+        crash: marks.crash,
     })
-}
-
-fn lint_only<'a>(marks: impl Iterator<Item = &'a Expectation>) -> Vec<Expectation> {
-    marks
-        .filter(|mark| expectations::is_lint_rule(&mark.rule))
-        .cloned()
-        .collect()
 }
 
 fn config_of(source: &Path) -> Option<PathBuf> {

@@ -36,7 +36,7 @@ pub fn judge(case: &Case, outcome: &Outcome) -> Verdict {
     }
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => a.file_name() == b.file_name(),
@@ -118,6 +118,7 @@ mod tests {
                 expectation("missing-flush", 3),
                 expectation("extra-fence", 9),
             ],
+            crash: Vec::new(),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Runs the corpus: builds each program and variant with the compiler driver, records its workload,
-//! lints, and compares the findings with the `//~` comments. The test suite and `bench/run corpus`
+//! lints, or crashes it, and compares the findings with the `//~` comments. The test suite and `bench/run corpus`
 //! share it.
 //!
 //! It uses the programs as a user does, by their command lines and their `findings.json`, so that
@@ -9,13 +9,15 @@
 #![forbid(unsafe_code)]
 
 mod cases;
+mod crash;
 mod expectations;
 mod golden;
 mod judge;
 mod run;
 
 pub use cases::{Case, Kind, Purpose, cases};
-pub use expectations::{Expectation, LINT_RULES, is_lint_rule};
+pub use crash::{CrashFinding, CrashOutcome, CrashTotals, CrashVerdict, Place, judge_crash};
+pub use expectations::{CrashMark, Expectation, LINT_RULES, Side, is_lint_rule};
 pub use golden::{Golden, compare, normalise};
 pub use judge::{Totals, Verdict, judge};
 pub use run::{Finding, Outcome, Tools, Workshop};

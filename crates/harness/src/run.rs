@@ -166,7 +166,7 @@ impl Workshop {
         })
     }
 
-    fn crashpoint(&self, case: &Case, what: &str) -> Command {
+    pub(crate) fn crashpoint(&self, case: &Case, what: &str) -> Command {
         let mut command = Command::new(self.tools.crashpoint());
         command.arg(what).current_dir(&self.root);
         match &case.config {
@@ -176,8 +176,12 @@ impl Workshop {
         command
     }
 
-    fn file_name(&self, case: &Case) -> String {
+    pub(crate) fn file_name(&self, case: &Case) -> String {
         case.name.replace(['/', ' '], "-")
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Reports name the pool by its last part, which must not change from run to run.
@@ -187,7 +191,7 @@ impl Workshop {
         Ok(folder.join("pool"))
     }
 
-    fn step(
+    pub(crate) fn step(
         &self,
         case: &Case,
         step: &'static str,
