@@ -4,6 +4,10 @@
 
 mod compiling;
 mod linting;
+mod pruning;
 mod recording;
+mod resuming;
 mod showing;
 mod support;
+mod testing;
+mod testing_bad_input;
