@@ -6,10 +6,9 @@ use std::process::Command;
 
 use crate::support::{Stage, essence, succeed, tool};
 
-/// Few operations, since without pruning every state is tried.
-const OPERATIONS: &str = "6";
-
-fn compare(source: &str, variants: &[&str]) {
+/// `bug` is what must be found in the variant with it. Few operations, since without pruning every
+/// state is tried.
+fn compare(source: &str, bug: &str, operations: &str) {
     let stores = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/stores");
     let source = stores.join(source);
     let settings = source.with_extension("toml");
@@ -17,14 +16,15 @@ fn compare(source: &str, variants: &[&str]) {
         true => "crashpoint-c++",
         false => "crashpoint-cc",
     };
-    for variant in variants {
+    for variant in ["", bug] {
         let stage = Stage::new();
+        stage.write("list", operations);
         let mut command = Command::new(tool(compiler));
         command.args(["-O1", "-g"]).args(variant.split_whitespace());
         command.arg(&source).arg("-o").arg(stage.path("store"));
         succeed(&mut command);
         let found = |folder: &str, options: &[&str]| {
-            let mut command = stage.crashpoint(&["test", "--operations", OPERATIONS]);
+            let mut command = stage.crashpoint(&["test", "--ops-file", "list"]);
             command.args(["--out", folder, "--config"]).arg(&settings);
             command
                 .args(options)
@@ -52,15 +52,23 @@ fn compare(source: &str, variants: &[&str]) {
 
 #[test]
 fn pruning_changes_nothing_for_the_two_level_hash() {
-    compare("two_level_hash.c", &["", "-DBUG_UPDATE_TWO_TOKENS"]);
+    let operations = "insert 1 11\ninsert 2 12\nupdate 1 13\ninsert 3 14\nupdate 2 15\ndelete 1\n";
+    compare("two_level_hash.c", "-DBUG_UPDATE_TWO_TOKENS", operations);
 }
 
 #[test]
 fn pruning_changes_nothing_for_the_b_tree() {
-    compare("bptree.cpp", &["", "-DBUG_SHIFT_ONE_FENCE"]);
+    // Downwards, so that every insertion shifts the others.
+    let lines = (1..=9)
+        .rev()
+        .map(|key| format!("insert {key} {}\n", key + 40));
+    let operations: String = lines.collect();
+    compare("bptree.cpp", "-DBUG_SHIFT_ONE_FENCE", &operations);
 }
 
 #[test]
 fn pruning_changes_nothing_for_the_undo_tree() {
-    compare("undo_tree.c", &["", "-DBUG_UNLINK_UNLOGGED"]);
+    let lines = [4, 2, 6, 1, 3, 5, 7].map(|key| format!("insert {key} {}\n", key + 40));
+    let operations = lines.concat() + "delete 1\ndelete 2\ndelete 4\n";
+    compare("undo_tree.c", "-DBUG_UNLINK_UNLOGGED", &operations);
 }

@@ -197,7 +197,7 @@ fn other_settings_do_not_resume_a_run() {
         ["--model", "eadr"],
         ["--operations", "3"],
         ["--seed", "5"],
-        ["--operation", "put"],
+        ["--operation", "crashpoint_appl?"],
     ] {
         let mut arguments = vec!["test", "--resume"];
         arguments.extend(other);
