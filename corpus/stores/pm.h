@@ -32,7 +32,9 @@
 
 #define PM_LINE 64u
 #define PM_MAGIC 0x31304c4f4f505043ull
+#ifndef PM_POOL_SIZE
 #define PM_POOL_SIZE (1ull << 30)
+#endif
 #define PM_DATA_START 4096u
 
 #ifndef MAP_FIXED_NOREPLACE

@@ -5,6 +5,7 @@
 //! slow machine shifts both; the fastest of the repetitions counts, since noise only adds.
 
 mod build;
+mod check;
 mod corpus;
 mod lint;
 mod programs;
@@ -21,6 +22,7 @@ usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run build  [--repeat N]
        bench/run lint   [--operations N] [--repeat N]
        bench/run corpus [--strategy lint|exhaustive|bounded|random] [--only NAME]
+       bench/run check  [--repeat N]
        bench/run all
 
 The last line of the output is one JSON object. See bench/README.md.";
@@ -47,11 +49,13 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "build" => build::run(&options),
         "lint" => lint::run(&options),
         "corpus" => corpus::run(&options),
+        "check" => check::run(&options),
         "all" => Ok(serde_json::json!({
             "record": record::run(&options)?,
             "build": build::run(&options)?,
             "lint": lint::run(&options)?,
             "corpus": corpus::run(&options)?,
+            "check": check::run(&options)?,
         })),
         _ => Err(HELP.into()),
     }

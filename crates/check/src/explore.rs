@@ -247,12 +247,14 @@ impl Shared<'_> {
             self.audited.fetch_add(1, Ordering::Relaxed);
         }
         let observed = self.run(worker, job, pruning)?;
+        let mut how = How::Tried;
         if expected.is_some_and(|expected| expected != observed) {
             // Something reads persistent memory unseen: from here on nothing is pruned. What was
             // pruned so far is tried again by the caller, who looks at this.
             self.pruning.store(false, Ordering::Relaxed);
+            how = How::Refutes;
         }
-        self.conclude(job, How::Tried, observed)
+        self.conclude(job, how, observed)
     }
 
     fn run(

@@ -66,6 +66,8 @@ impl Identity {
 #[serde(rename_all = "lowercase")]
 pub enum How {
     Tried,
+    /// Tried though it could have been pruned, and it came out otherwise: pruning is wrong.
+    Refutes,
     /// It differs from a tried one only in words that were not read.
     Pruned,
 }
@@ -114,10 +116,13 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
 impl Journal {
     /// A new one; whatever was there is replaced.
     pub fn create(path: &Path, identity: &Identity) -> std::result::Result<Journal, JournalError> {
-        let mut file = File::create(path).map_err(io_error(path))?;
+        // Under its name it is whole: a run that is killed in here has not begun one.
+        let new = path.with_extension("new");
+        let mut file = File::create(&new).map_err(io_error(&new))?;
         let mut line = serde_json::to_string(identity).expect("it has a form");
         line.push('\n');
-        file.write_all(line.as_bytes()).map_err(io_error(path))?;
+        file.write_all(line.as_bytes()).map_err(io_error(&new))?;
+        std::fs::rename(&new, path).map_err(io_error(path))?;
         Ok(Journal {
             path: path.to_owned(),
             file: Mutex::new(file),

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crashpoint_check::explore::{self, Exploration, ExploreError, Explored, Statistics};
-use crashpoint_check::journal::{How, Journal, JournalError};
+use crashpoint_check::journal::{self, How, Journal, JournalError};
 use crashpoint_check::minimise::{self, Causes};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{self, AllReferences, ReferenceError};
@@ -176,6 +176,12 @@ fn prepare(
     let workload = Workload::new(settings)?;
     let ground = Ground::new(scratch, &workload.text)?;
     let printed = clock.time("without a crash", || ground.plain(settings, run))?;
+    // A journal stands for everything else: none must lie beside another run's recording.
+    for old in ["journal", "findings"] {
+        let path = held.file(old);
+        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_dir_all(&path);
+    }
     let recorded = held.file("recorded");
     clock.time("record", || ground.record(settings, run, &recorded))?;
     // The folder of a test is also that of its recording.
@@ -185,11 +191,6 @@ fn prepare(
         let _ = std::fs::rename(recorded.join(part), &to);
     }
     let _ = std::fs::remove_dir_all(&recorded);
-    for old in ["findings", "journal"] {
-        let path = held.file(old);
-        let _ = std::fs::remove_dir_all(&path);
-        let _ = std::fs::remove_file(&path);
-    }
     held.write("ops", &workload.text)?;
     held.write("printed", &printed)?;
     let (recording, program) = open(held, output)?;
@@ -205,6 +206,12 @@ fn prepare_again(settings: &Settings, held: &Held) -> Result<Prepared, TestError
     // The journal is what a run begins to write when all of this is there.
     held.read("journal")?;
     let text = String::from_utf8_lossy(&held.read("ops")?).into_owned();
+    // What is there decides; settings that ask for something else are not ignored.
+    if Workload::new(settings)?.text != text {
+        let path = held.file("journal");
+        let what = "the operations";
+        return Err(JournalError::Other { path, what }.into());
+    }
     let operations = crashpoint_search::parse(&text, &settings.operations);
     let recording = Recording::open(&held.path)?;
     let (program, _) = Program::load_available(&recording);
@@ -294,23 +301,24 @@ fn test(
                 .to_owned(),
         );
     }
-    let mut explored = clock.time("explore", || explore(&plan, &known))?;
-    if explored.pruning_is_wrong {
+    // The run that is resumed may have been killed after it had found this out.
+    let refuted = known.iter().any(|result| result.how == How::Refutes);
+    let mut explored = match refuted {
+        true => Explored::default(),
+        false => clock.time("explore", || explore(&plan, &known))?,
+    };
+    if refuted || explored.pruning_is_wrong {
         problems.push(
             "code that was not built by crashpoint-cc reads persistent memory, so that nothing \
              was left out as unread"
                 .to_owned(),
         );
         let (_, all) = Journal::resume(&path, &identity)?;
-        let tried: Vec<_> = all
-            .into_iter()
-            .filter(|result| result.how == How::Tried)
-            .collect();
         let everything = Plan {
             prune: false,
             ..plan::make(settings, prepared, scratch)?
         };
-        explored = clock.time("explore again", || explore(&everything, &tried))?;
+        explored = clock.time("explore again", || explore(&everything, &tried(all)))?;
     }
     progress.finish();
     let worker = &mut workers[0];
@@ -345,6 +353,12 @@ fn explain(
         details,
         problems: Vec::new(),
     })
+}
+
+/// What was seen, and not inferred.
+fn tried(mut results: Vec<journal::Result>) -> Vec<journal::Result> {
+    results.retain(|result| result.how != How::Pruned);
+    results
 }
 
 fn write_files(held: &Held, report: &Report, known: &[Finding]) -> Result<(), FolderError> {

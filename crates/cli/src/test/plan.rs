@@ -223,8 +223,10 @@ fn matches(glob: &str, name: &str) -> bool {
 pub fn identity(settings: &Settings, prepared: &Prepared) -> Identity {
     let test = &settings.test;
     let decisive = format!(
-        "{:?} {:?} {:?} {:?} {} {} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {} {} {:?}",
         settings.target.run,
+        settings.target.pm,
+        settings.target.operation,
         test.check,
         oracle(settings),
         settings.target.model,

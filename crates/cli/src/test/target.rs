@@ -44,8 +44,8 @@ pub enum TargetError {
     #[error(transparent)]
     Locate(#[from] locate::Error),
     #[error(
-        "`{program}` left no recording: build it with crashpoint-cc or crashpoint-c++, or link it \
-         to a library that was"
+        "`{program}` runs no code that was built to be recorded: build it with crashpoint-cc or \
+         crashpoint-c++, or link it to a library that was"
     )]
     NotInstrumented { program: String },
     #[error(
@@ -253,6 +253,13 @@ impl Ground {
             .ok_or_else(|| TargetError::NotInstrumented {
                 program: command.program(),
             })?;
+        // The runtime comes along by itself, and sees files mapped whoever maps them. Number 0 is
+        // no place.
+        if recording.site_count() <= 1 {
+            return Err(TargetError::NotInstrumented {
+                program: command.program(),
+            });
+        }
         if recording.files().iter().all(|file| file.private) {
             return Err(TargetError::NoPersistentMemory {
                 program: command.program(),

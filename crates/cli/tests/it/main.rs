@@ -4,7 +4,11 @@
 
 mod compiling;
 mod linting;
+mod pruning;
 mod recording;
 mod recovering;
+mod resuming;
 mod showing;
 mod support;
+mod testing;
+mod testing_bad_input;

@@ -9,6 +9,22 @@ use tempfile::TempDir;
 /// One store, flushed twice, and one that is not flushed.
 pub const ACCOUNT: &str = include_str!("account.c");
 
+/// A store for `crashpoint test`, with a bug unless it is built with `-DFIXED`.
+pub const LOG: &str = include_str!("log.c");
+
+/// How [`LOG`] is tested.
+pub const LOG_SETTINGS: &str = "\
+[target]
+driver = './log'
+
+[ops]
+put = { args = ['new-key', 'value'], weight = 3 }
+get = { args = ['used-key'], read-only = true }
+
+[test]
+operations = 8
+";
+
 /// A folder for one test, and a pool in memory.
 pub struct Stage {
     pub folder: TempDir,
@@ -23,6 +39,14 @@ impl Stage {
                 .or_else(|_| TempDir::new())
                 .expect("a folder"),
         }
+    }
+
+    /// The log store, built with these definitions, and settings to test it.
+    pub fn with_log(definitions: &[&str]) -> Stage {
+        let stage = Stage::new();
+        stage.build(LOG, definitions, "log");
+        stage.write("crashpoint.toml", LOG_SETTINGS);
+        stage
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -74,6 +98,12 @@ impl Stage {
             .arg(program)
             .arg(self.pool());
         run(&mut command)
+    }
+
+    /// A file of JSON in the test's folder.
+    pub fn json(&self, name: &str) -> serde_json::Value {
+        let text = std::fs::read_to_string(self.path(name)).expect("a file");
+        serde_json::from_str(&text).expect("JSON")
     }
 
     pub fn run(&self, arguments: &[&str]) -> Run {
@@ -144,4 +174,25 @@ pub fn run(command: &mut Command) -> Run {
 
 pub fn succeed(command: &mut Command) {
     run(command).ended(0);
+}
+
+/// What findings of crashes say, whatever their order: rule, category, needed and ahead.
+pub fn essence(report: &serde_json::Value) -> Vec<String> {
+    let place = |at: &serde_json::Value| format!("{}:{}", at["file"], at["line"]);
+    let describe = |finding: &serde_json::Value| {
+        let crash = &finding["crash"];
+        let needed = crash["needed"].as_array().expect("a list").iter();
+        let mut needed: Vec<String> = needed.map(place).collect();
+        needed.sort();
+        format!(
+            "{} {} needs {needed:?} before {}",
+            finding["rule"],
+            crash["category"],
+            place(&crash["ahead"]),
+        )
+    };
+    let findings = report["findings"].as_array().expect("a list").iter();
+    let mut findings: Vec<String> = findings.map(describe).collect();
+    findings.sort();
+    findings
 }

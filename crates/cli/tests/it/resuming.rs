@@ -1,0 +1,154 @@
+//! A run that is killed at any moment goes on where it was, tries nothing twice, finds the same,
+//! and leaves nothing behind.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Stage, essence};
+
+const KILLS: usize = 20;
+/// For anything that must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A generator of Lehmer's, so that a failure can be had again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0 * 48_271 % 0x7fff_ffff;
+        self.0 % end
+    }
+}
+
+/// Waits for a condition.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what} did not happen");
+        std::thread::yield_now();
+    }
+}
+
+/// Whole lines of the journal.
+fn lines(journal: &Path) -> usize {
+    let text = fs::read(journal).unwrap_or_default();
+    text.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// Processes that run a program of this folder.
+fn processes_of(folder: &Path) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").expect("/proc");
+    let programs = processes.filter_map(|entry| fs::read_link(entry.ok()?.path().join("exe")).ok());
+    programs.filter(|exe| exe.starts_with(folder)).collect()
+}
+
+/// Every state in the journal, once each.
+fn keys(journal: &Path) -> HashSet<(u64, String)> {
+    let text = fs::read_to_string(journal).expect("a journal");
+    let mut keys = HashSet::new();
+    for line in text.lines().skip(1) {
+        let result: serde_json::Value = serde_json::from_str(line).expect("a result");
+        let list = result["list"].as_u64().expect("a number");
+        let image = result["image"].as_str().expect("a hash").to_owned();
+        assert!(keys.insert((list, image)), "tried twice: {line}");
+    }
+    keys
+}
+
+struct Killed<'s> {
+    stage: &'s Stage,
+    journal: PathBuf,
+    folder: PathBuf,
+}
+
+impl Killed<'_> {
+    fn start(&self, resume: bool) -> Child {
+        let mut command = self.stage.crashpoint(&["test", "--out", "killed"]);
+        command.args(resume.then_some("--resume"));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("crashpoint starts")
+    }
+
+    /// Starts, and kills once so many lines were added; whether it was before its end.
+    fn once(&self, resume: bool, more: usize) -> bool {
+        let wanted = lines(&self.journal).max(1) + more;
+        let mut child = self.start(resume);
+        let mut ended = false;
+        wait_until("progress", || {
+            ended = child.try_wait().expect("a child").is_some();
+            ended || lines(&self.journal) >= wanted
+        });
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+        wait_until("the end of what it started", || {
+            processes_of(&self.folder).is_empty()
+        });
+        !ended
+    }
+}
+
+#[test]
+fn killed_at_any_moment_a_run_resumes_and_finds_the_same() {
+    let stage = Stage::with_log(&[]);
+    let settings = crate::support::LOG_SETTINGS.replace("= 8", "= 40");
+    stage.write("crashpoint.toml", &settings);
+    stage.run(&["test", "--out", "undisturbed"]).ended(2);
+    let expected = essence(&stage.json("undisturbed/findings.json"));
+    assert!(!expected.is_empty());
+    let all = keys(&stage.path("undisturbed/journal"));
+
+    let killed = Killed {
+        stage: &stage,
+        journal: stage.path("killed/journal"),
+        folder: stage.folder.path().canonicalize().expect("a folder"),
+    };
+    let mut random = Random(20_261_116);
+    // So that all kills together stay before the end.
+    let most = (all.len() / KILLS) as u64;
+    for kill in 0..KILLS {
+        let more = random.below(most) as usize;
+        let early = killed.once(kill > 0, more);
+        assert!(early, "kill {kill} came after the end");
+    }
+    let run = stage.run(&["test", "--out", "killed", "--resume"]).ended(2);
+    assert_eq!(
+        essence(&stage.json("killed/findings.json")),
+        expected,
+        "{run:#?}"
+    );
+    assert_eq!(keys(&killed.journal), all);
+    let report = stage.json("killed/findings.json");
+    assert!(report["test"]["resumed_states"].as_u64().unwrap() > 0);
+    // What a killed run kept in memory, the next one removed; and the last one its own.
+    assert!(processes_of(&killed.folder).is_empty());
+}
+
+#[test]
+fn a_run_that_ended_resumes_without_trying_anything() {
+    let stage = Stage::with_log(&[]);
+    stage.run(&["test"]).ended(2);
+    let first = stage.json("crashpoint.out/findings.json");
+    stage.run(&["test", "--resume"]).ended(2);
+    let second = stage.json("crashpoint.out/findings.json");
+    assert_eq!(essence(&first), essence(&second));
+    assert_eq!(second["test"]["tried_states"], 0);
+    stage.run(&["replay", "crashpoint.out/findings/1"]).ended(2);
+}
+
+#[test]
+fn a_line_that_was_cut_short_is_tried_again() {
+    let stage = Stage::with_log(&[]);
+    stage.run(&["test"]).ended(2);
+    let first = stage.json("crashpoint.out/findings.json");
+    let journal = stage.path("crashpoint.out/journal");
+    let all = keys(&journal);
+    let text = fs::read(&journal).unwrap();
+    fs::write(&journal, &text[..text.len() - 5]).unwrap();
+    stage.run(&["test", "--resume"]).ended(2);
+    let second = stage.json("crashpoint.out/findings.json");
+    assert_eq!(essence(&first), essence(&second));
+    assert_eq!(keys(&journal), all);
+}
