@@ -8,7 +8,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _};
 use std::process::Command;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
@@ -102,14 +103,28 @@ pub fn run(
     }
 }
 
+/// Where signals go while a program runs. Without one they do what they would do without us.
+static LISTENER: Mutex<Option<Sender<i32>>> = Mutex::new(None);
+
+/// Signals from here on, until the receiver is gone. The handlers stay: a process cannot have its
+/// old ones back.
 fn watch_signals() -> io::Result<Receiver<i32>> {
+    static WATCHED: OnceLock<()> = OnceLock::new();
+    let (to, from) = mpsc::channel();
+    *LISTENER.lock().expect("no panic while it is held") = Some(to);
+    if WATCHED.set(()).is_err() {
+        return Ok(from);
+    }
     let known = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
     let mut signals = Signals::new(known)?;
-    let (to, from) = mpsc::channel();
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            if to.send(signal).is_err() {
-                return;
+            let mut listener = LISTENER.lock().expect("no panic while it is held");
+            let heard = listener.as_ref().is_some_and(|to| to.send(signal).is_ok());
+            if !heard {
+                *listener = None;
+                drop(listener);
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         }
     });

@@ -22,7 +22,7 @@ Examples:
   crashpoint test                             as crashpoint.toml says
   crashpoint test stores/hash.toml --strategy bounded --bound 1
   crashpoint test --operations 20 --seed 7    fewer operations, other ones
-  crashpoint test --ops-file crashpoint.out/ops.txt --no-probe
+  crashpoint test --ops-file crashpoint.out/ops --no-probe
   crashpoint test --check './check {{pool}} {{printed}}' --time 1h
   crashpoint test --operation 'store_apply' -- ./store {{pool}} {{ops}}
   crashpoint test --resume                    go on where a run was stopped
