@@ -72,6 +72,14 @@ const fn product(from: u32, left: u32, right: u32) -> Read {
     Read { from, extent }
 }
 
+const fn object(from: u32, bytes: u64) -> Read {
+    let extent = Extent::Bytes(bytes);
+    Read { from, extent }
+}
+
+/// Most bytes of the attributes of such an object.
+const ATTRIBUTE_BYTES: u64 = 8;
+
 /// Most bytes of an object that threads synchronise by: those of a `pthread_rwlock_t`.
 const SYNC_BYTES: u64 = 56;
 
@@ -303,6 +311,15 @@ fn library_reads(name: &str) -> Option<Vec<Read>> {
         "write" | "pwrite" | "pwrite64" | "send" => vec![bytes(1, 2)],
         "fwrite" | "fwrite_unlocked" => vec![product(0, 1, 2)],
         "qsort" => vec![product(0, 1, 2)],
+        // Locks in persistent memory are made anew whenever it is mapped.
+        "pthread_mutex_init" | "pthread_rwlock_init" | "pthread_cond_init" => {
+            vec![object(1, ATTRIBUTE_BYTES)]
+        }
+        "pthread_spin_init" => Vec::new(),
+        "pthread_mutex_destroy"
+        | "pthread_rwlock_destroy"
+        | "pthread_cond_destroy"
+        | "pthread_spin_destroy" => vec![object(0, SYNC_BYTES)],
         "bsearch" => vec![bytes(0, 3), product(1, 2, 3)],
         _ => return None,
     })
@@ -319,6 +336,16 @@ mod tests {
         }
         assert_eq!(library_reads("bcopy"), Some(vec![bytes(0, 2)]));
         assert_eq!(library_reads("memset"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn making_a_lock_does_not_read_it() {
+        for name in ["pthread_mutex_init", "pthread_rwlock_init"] {
+            let reads = library_reads(name).unwrap();
+            assert!(reads.iter().all(|read| read.from == 1), "{name}");
+        }
+        let destroyed = library_reads("pthread_mutex_destroy");
+        assert_eq!(destroyed, Some(vec![object(0, SYNC_BYTES)]));
     }
 
     #[test]
