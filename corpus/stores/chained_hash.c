@@ -84,18 +84,18 @@ static struct lock *lock_at(uint64_t i) {
 // a flush and the fence that waits for it.
 static uint32_t lock_set(struct lock *l, uint32_t to) {
     return __atomic_exchange_n(&l->word, to, __ATOMIC_ACQ_REL); //~ BUG_LOCKS_IN_POOL unpersisted
-    //~ BUG_LOCKS_IN_POOL atomicity needed //~ BUG_LOCKS_IN_POOL atomicity ahead
+    // A crash while it is held shows at the callers.
 }
 
 static void lock_take(struct lock *l) {
-    while (lock_set(l, 1)) {
+    while (lock_set(l, 1)) { //~ BUG_LOCKS_IN_POOL atomicity ahead
         _mm_pause();
     }
 }
 
 static void lock_release(struct lock *l) {
 #ifdef BUG_LOCKS_IN_POOL
-    lock_set(l, 0);
+    lock_set(l, 0); //~ BUG_LOCKS_IN_POOL atomicity needed
 #else
     __atomic_store_n(&l->word, 0u, __ATOMIC_RELEASE);
 #endif

@@ -100,7 +100,7 @@ uint32_t *lock_word(Segment *s) {
 // The exchange locks the bus by itself and is a fence too.
 uint32_t exchange(volatile uint32_t *word, uint32_t to) {
     __asm__ volatile("xchgl %0, %1" //~ BUG_LOCK_IN_SEGMENT unpersisted
-    //~ BUG_LOCK_IN_SEGMENT atomicity needed //~ BUG_LOCK_IN_SEGMENT atomicity ahead
+                     // A crash while it is held shows at the callers.
                      : "+r"(to), "+m"(*word)::"memory");
     return to;
 }
@@ -108,11 +108,11 @@ uint32_t exchange(volatile uint32_t *word, uint32_t to) {
 class SegmentLock {
   public:
     explicit SegmentLock(Segment *s) : word_(lock_word(s)) {
-        while (exchange(word_, 1)) {
+        while (exchange(word_, 1)) { //~ BUG_LOCK_IN_SEGMENT atomicity ahead
             _mm_pause();
         }
     }
-    ~SegmentLock() { exchange(word_, 0); }
+    ~SegmentLock() { exchange(word_, 0); } //~ BUG_LOCK_IN_SEGMENT atomicity needed
     SegmentLock(const SegmentLock &) = delete;
     SegmentLock &operator=(const SegmentLock &) = delete;
 

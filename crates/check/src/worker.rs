@@ -270,6 +270,8 @@ fn serve(
         (env::PM, patterns.join(":").into()),
         (env::PLACEMENT, placement.into_os_string()),
         (env::READS, reads.path.clone().into_os_string()),
+        // Bound once, before the first fork, instead of in each child.
+        ("LD_BIND_NOW", "1".into()),
     ];
     if let Some(preload) = &setup.preload {
         environment.push(("LD_PRELOAD", preload.clone()));
