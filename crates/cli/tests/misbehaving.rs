@@ -1,5 +1,5 @@
-//! Programs that misbehave, most of them only after a crash: `crashpoint test` says so, goes on with
-//! the other states, and leaves nothing behind.
+//! Programs that misbehave, most of them only after a crash: `crashpoint test` says so, goes on
+//! with the other states, and leaves nothing behind.
 //!
 //! Needs everything to be built: `make test`, or `cargo build --workspace` in the same profile.
 

@@ -1,6 +1,6 @@
-//! Runs the corpus: builds each program and variant with the compiler driver, records its workload,
-//! lints, or crashes it, and compares the findings with the `//~` comments. The test suite and `bench/run corpus`
-//! share it.
+//! Runs the corpus: builds each program and variant with the compiler driver, records and lints its
+//! workload, or crashes it, and compares the findings with the `//~` comments. The test suite and
+//! `bench/run corpus` share it.
 //!
 //! It uses the programs as a user does, by their command lines and their `findings.json`, so that
 //! what it says holds for the whole tool.
