@@ -24,7 +24,8 @@ fn compare(source: &str, bug: &str) {
         succeed(&mut command);
         let found = |folder: &str, options: &[&str]| {
             let mut command = stage.crashpoint(&["test"]);
-            command.args(["--out", folder, "--config"]).arg(&settings);
+            command.args(["--time", "120s", "--out", folder, "--config"]);
+            command.arg(&settings);
             command
                 .args(options)
                 .args(["--", "./store", "{pool}", "{ops}"]);
