@@ -258,8 +258,9 @@ fn serve(
         folder: folder.to_owned(),
         source,
     };
+    let wanted = placement(&setup.mappings, &setup.recorded_pool, &paths.pool);
     let placement = folder.join("placement");
-    std::fs::write(&placement, placement_lines(setup, &paths.pool)).map_err(files)?;
+    std::fs::write(&placement, wanted).map_err(files)?;
     let pool = paths.pool.to_string_lossy();
     let patterns: Vec<String> = setup
         .patterns
@@ -292,12 +293,12 @@ fn serve(
     }
 }
 
-/// Programs that keep raw pointers need their pool where it was.
-fn placement_lines(setup: &Setup, pool: &Path) -> String {
+/// Where files have to be mapped, as the runtime reads it: programs that keep raw pointers need
+/// their pool where it was.
+pub fn placement(mappings: &[Mapping], recorded_pool: &Path, pool: &Path) -> String {
     let mut lines = String::new();
-    for mapping in &setup.mappings {
-        let moved = crate::pool::moved(&setup.recorded_pool, &mapping.path, pool);
-        if let Some(path) = moved {
+    for mapping in mappings {
+        if let Some(path) = crate::pool::moved(recorded_pool, &mapping.path, pool) {
             let (address, length, offset) = (mapping.address, mapping.length, mapping.offset);
             lines += &format!("{address:#x} {length} {offset} {}\n", path.display());
         }

@@ -19,16 +19,7 @@ use crate::{doctor, lint};
 const SOURCE: &str = include_str!("../demo/store.c");
 const TWINS: &str = include_str!("../demo/twins.c");
 
-const TWINS_SETTINGS: &str = "\
-[target]
-driver = './twins'
-[ops]
-set = { args = ['value'] }
-get = { read-only = true }
-[test]
-operations = 12
-seed = 3
-";
+const TWINS_SETTINGS: &str = include_str!("../demo/twins.toml");
 
 /// The rules that the seeded mistakes break, each once.
 const EXPECTED: [&str; 5] = [

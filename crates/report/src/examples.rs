@@ -120,7 +120,7 @@ pub fn report() -> Report {
         manual: format!("{summary}.\n\n# What to do\n\nMend it.\n"),
     };
     Report {
-        recording: "/work/crashpoint.out".into(),
+        recording: "/home/me/crashpoint.out".into(),
         command: vec!["./store".into(), "/dev/shm/pool".into()],
         figures: Figures {
             events: 1234,

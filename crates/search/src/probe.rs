@@ -17,10 +17,7 @@ pub fn probes(
     kinds: &[OperationKind],
     limit: usize,
 ) -> Vec<Operation> {
-    let before = &operations[..operations.len().min(upto.saturating_add(1))];
-    let mut seen = HashSet::new();
-    let newest_first = before.iter().rev().flat_map(|op| op.keys().iter().rev());
-    let keys = newest_first.filter(|key| seen.insert(key.as_str()));
+    let keys = newest_keys(operations, upto);
     let read_only = || kinds.iter().filter(|kind| kind.read_only);
     let without = read_only().filter(|kind| keys_of(kind) == 0);
     let without = without.filter_map(|kind| question(kind, ""));
@@ -40,10 +37,7 @@ pub fn removals(
     kinds: &[OperationKind],
     limit: usize,
 ) -> Vec<Operation> {
-    let before = &operations[..operations.len().min(upto.saturating_add(1))];
-    let mut seen = HashSet::new();
-    let newest_first = before.iter().rev().flat_map(|op| op.keys().iter().rev());
-    let keys = newest_first.filter(|key| seen.insert(key.as_str()));
+    let keys = newest_keys(operations, upto);
     let all = keys.flat_map(|key| {
         let with_one_key = || kinds.iter().filter(|kind| keys_of(kind) == 1);
         let remove = with_one_key().filter(|kind| kind.removes);
@@ -57,6 +51,14 @@ pub fn removals(
             .collect(),
         false => Vec::new(),
     }
+}
+
+/// Every key that the operations up to `upto` named, the one named last first.
+fn newest_keys(operations: &[Operation], upto: usize) -> impl Iterator<Item = &String> {
+    let before = &operations[..operations.len().min(upto.saturating_add(1))];
+    let mut seen = HashSet::new();
+    let newest_first = before.iter().rev().flat_map(|op| op.keys().iter().rev());
+    newest_first.filter(move |key| seen.insert(key.as_str()))
 }
 
 fn keys_of(kind: &OperationKind) -> usize {

@@ -1,17 +1,15 @@
 //! Which crashes to try: strategies that pick crash states out of a frontier.
 //!
 //! At a point of the recording, a [`Frontier`] says which crash states are possible; there may be
-//! more of them than anybody can try. A [`Strategy`] says which ones to try, best first, and a
-//! [`Budget`] when to stop and what was left out. All of a strategy's cuts are closed, and none
-//! comes twice at a point; identical images of different cuts are for the caller to notice.
+//! more of them than anybody can try. A [`Strategy`] says which ones to try, best first; when to stop
+//! and which images are the same is for the caller. All of a strategy's cuts are closed, and none
+//! comes twice at a point.
 //!
 //! **Architecture invariant:** pure; a strategy sees frontiers and returns cuts, and neither
 //! materialises nor judges them.
 #![forbid(unsafe_code)]
 
 mod bounded;
-mod budget;
-mod choice;
 mod exhaustive;
 mod random;
 
@@ -21,8 +19,6 @@ mod samples;
 use crashpoint_persist::graph::{Cut, Frontier};
 
 pub use bounded::Bounded;
-pub use budget::{Budget, Limit, Limits, Skipped};
-pub use choice::{Settings, StrategyChoice};
 pub use exhaustive::Exhaustive;
 pub use random::Random;
 

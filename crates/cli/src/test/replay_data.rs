@@ -14,7 +14,7 @@ use crashpoint_check::plan::{Plan, Recovery};
 use crashpoint_check::pool::{Pool, moved};
 use crashpoint_check::server::{Ended, Limits};
 use crashpoint_check::timeline::{ListId, Phase};
-use crashpoint_check::worker::{Mapping, Setup};
+use crashpoint_check::worker::{self, Mapping, Setup};
 use crashpoint_trace::FileIndex;
 use serde::{Deserialize, Serialize};
 
@@ -232,15 +232,8 @@ impl Stored {
 
     /// Where the files have to be mapped, for the runtime.
     pub fn placement(&self, pool: &Path) -> String {
-        let mut lines = String::new();
-        for mapping in &self.description.mappings {
-            let at = moved(&self.description.recorded_pool, &mapping.path, pool);
-            if let Some(path) = at {
-                let (address, length, offset) = (mapping.address, mapping.length, mapping.offset);
-                lines += &format!("{address:#x} {length} {offset} {}\n", path.display());
-            }
-        }
-        lines
+        let description = &self.description;
+        worker::placement(&description.mappings, &description.recorded_pool, pool)
     }
 }
 

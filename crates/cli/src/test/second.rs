@@ -67,7 +67,7 @@ impl Again<'_> {
         let first_plan = plan::make(self.settings, self.prepared, self.scratch)?;
         for (number, crashed) in self.sample(&first_plan).into_iter().enumerate() {
             let folder = self.scratch.join(format!("second{number}"));
-            let Some(recovery) = self.record(&first_plan.setup, &crashed, &folder)? else {
+            let Some(recovery) = self.record(&first_plan, &crashed, &folder)? else {
                 continue;
             };
             more.recoveries += 1;
@@ -116,7 +116,7 @@ impl Again<'_> {
     /// Records the target on a crashed pool; none if its recovery stores nothing, or fails.
     fn record(
         &self,
-        setup: &Setup,
+        plan: &Plan<'_>,
         crashed: &Crashed,
         folder: &Path,
     ) -> Result<Option<Prepared>, TestError> {
@@ -130,10 +130,10 @@ impl Again<'_> {
             ops: folder.join("ops"),
             printed: folder.join("printed"),
         };
-        let image = crashed.image.clone();
+        let (setup, image) = (&plan.setup, crashed.image.clone());
         let pool = Pool::create(&setup.shapes, &setup.recorded_pool, &paths.pool, image);
         pool.map_err(io_error)?;
-        let list = &self.list(crashed.phase);
+        let list = &phase_list(plan, crashed.phase).text;
         std::fs::write(&paths.ops, list).map_err(io_error)?;
         let run = self
             .settings
@@ -168,11 +168,7 @@ impl Again<'_> {
             program,
         };
         let operations = self.operations(&recovery);
-        let walk = Walk::new(
-            &recovery.recording,
-            &operations,
-            plan::model(self.settings.target.model),
-        );
+        let walk = Walk::new(&recovery.recording, &operations, plan.model);
         let timeline = walk.survey();
         let stores = timeline
             .operations
@@ -185,14 +181,6 @@ impl Again<'_> {
         Operations {
             sites: plan::operation_sites(self.settings, recovery),
         }
-    }
-
-    fn list(&self, phase: Phase) -> String {
-        let lists = self
-            .prepared
-            .workload
-            .lists(self.settings, &self.prepared.printed);
-        lists[phase.list().0 as usize].text.clone()
     }
 
     fn test(

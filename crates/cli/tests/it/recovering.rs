@@ -4,16 +4,7 @@ use crate::support::Stage;
 
 const TWINS: &str = include_str!("../../demo/twins.c");
 
-const SETTINGS: &str = "\
-[target]
-driver = './twins'
-[ops]
-set = { args = ['value'] }
-get = { read-only = true }
-[test]
-operations = 12
-seed = 3
-";
+const SETTINGS: &str = include_str!("../../demo/twins.toml");
 
 fn stage(options: &[&str]) -> Stage {
     let stage = Stage::new();
