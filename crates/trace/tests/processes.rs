@@ -261,7 +261,7 @@ fn the_first_to_map_a_file_tells_what_it_was() {
         });
         // Only the process that came first maps an old file.
         let file = FileSpec {
-            path: format!("/proc/{pid}/root/pool"),
+            path: format!("/by/{pid}/pool"),
             image: (pid == 100).then(|| vec![1; 10]),
             ..pool_file(5)
         };
@@ -274,7 +274,7 @@ fn the_first_to_map_a_file_tells_what_it_was() {
     let [file] = recording.files() else {
         panic!("one file");
     };
-    assert!(file.path.starts_with("/proc/101"), "{file:?}");
+    assert!(file.path.starts_with("/by/101"), "{file:?}");
     assert_eq!(file.image, None);
 }
 
