@@ -22,6 +22,7 @@
 mod contexts;
 mod event;
 mod events;
+pub mod files;
 pub mod flow;
 mod folder;
 mod ids;

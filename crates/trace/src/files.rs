@@ -1,0 +1,211 @@
+//! What a program did to files: system calls, resolved to inodes.
+//!
+//! A watcher sees system calls with paths and descriptors; a file-system model wants to know which
+//! inode, which directory entry, which bytes. This is what lies between: a [`Call`] is one system
+//! call that mattered, and its [`Effect`]s are what it did when it had returned, in order. A call
+//! that failed has none (it is not recorded), one that was short has those of what it did.
+//!
+//! Only what lies below the watched folder has an [`InodeId`]; the folder itself is
+//! [`InodeId::ROOT`]. What comes in from outside (a rename, a link) is a new inode with its content
+//! written; what leaves is an entry removed. A descriptor keeps its inode across rename and unlink.
+//!
+//! Bytes are borrowed from the recording, so that long ones cost nothing until they are used.
+
+use serde::{Deserialize, Serialize};
+
+/// A file, directory or link, whatever names it has. Numbered in the order of appearance; a number
+/// of the system that is used again for another file is another inode here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct InodeId(pub u32);
+
+impl InodeId {
+    /// The watched folder.
+    pub const ROOT: InodeId = InodeId(0);
+
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A call stack, interned over the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StackId(pub u32);
+
+/// The number of a system call on x86-64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SystemCall(pub u16);
+
+/// One system call that mattered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// Grows over the whole recording, in the order in which the calls returned.
+    pub order: u64,
+    /// Number of the process and of the thread in the recording, from 0.
+    pub process: u32,
+    pub thread: u32,
+    pub number: SystemCall,
+    pub stack: StackId,
+    /// As in a report: `rename("CURRENT.tmp", "CURRENT")`; paths as seen from the watched folder.
+    pub text: &'a str,
+    pub effects: Vec<Effect<'a>>,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Slot<'a> {
+    pub directory: InodeId,
+    #[serde(borrow)]
+    pub name: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum InodeKind<'a> {
+    File,
+    Directory,
+    Symlink {
+        #[serde(borrow)]
+        target: &'a [u8],
+    },
+    /// A pipe, socket or device: it has a name and nothing else.
+    Other,
+}
+
+/// By what way bytes were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Through {
+    Cache,
+    /// `O_DIRECT`.
+    Direct,
+    /// A shared mapping: the difference that was found.
+    Mapping,
+    /// `copy_file_range`, `FICLONE` and the like: a file system may share the blocks.
+    Copy,
+}
+
+/// What `fallocate` did, with its range in [`Effect::Allocate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Allocation {
+    Reserve,
+    ReserveKeepSize,
+    PunchHole,
+    Zero,
+    ZeroKeepSize,
+    Collapse,
+    Insert,
+}
+
+/// What a call makes durable, as far as the call itself says; the model knows the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SyncKind {
+    /// `fsync`, of a file or directory.
+    Full(InodeId),
+    /// `fdatasync`.
+    Data(InodeId),
+    /// `msync(MS_SYNC)`, or a write with `O_DSYNC` or `RWF_DSYNC`.
+    DataRange {
+        inode: InodeId,
+        offset: u64,
+        length: u64,
+    },
+    /// A write with `O_SYNC` or `RWF_SYNC`.
+    FullRange {
+        inode: InodeId,
+        offset: u64,
+        length: u64,
+    },
+    /// `sync_file_range`: promises nothing, and is often taken to.
+    WriteOut {
+        inode: InodeId,
+        offset: u64,
+        length: u64,
+    },
+    /// `sync`, `syncfs`.
+    Everything,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+    Socket,
+}
+
+/// What a call did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect<'a> {
+    /// An inode exists from here on; names come by `Link`.
+    New {
+        inode: InodeId,
+        #[serde(borrow)]
+        kind: InodeKind<'a>,
+        mode: u32,
+    },
+    Link {
+        #[serde(borrow)]
+        slot: Slot<'a>,
+        inode: InodeId,
+    },
+    /// Also `rmdir`.
+    Unlink {
+        #[serde(borrow)]
+        slot: Slot<'a>,
+        inode: InodeId,
+    },
+    Rename {
+        #[serde(borrow)]
+        from: Slot<'a>,
+        #[serde(borrow)]
+        to: Slot<'a>,
+        inode: InodeId,
+        victim: Option<InodeId>,
+    },
+    /// `renameat2(RENAME_EXCHANGE)`; the inodes as they were before.
+    Exchange {
+        #[serde(borrow)]
+        first: Slot<'a>,
+        first_inode: InodeId,
+        #[serde(borrow)]
+        second: Slot<'a>,
+        second_inode: InodeId,
+    },
+    /// Grows the file where it reaches behind its end.
+    Write {
+        inode: InodeId,
+        offset: u64,
+        bytes: &'a [u8],
+        through: Through,
+    },
+    /// `truncate`, `ftruncate`, `O_TRUNC`; either way.
+    Resize {
+        inode: InodeId,
+        from: u64,
+        to: u64,
+    },
+    Allocate {
+        inode: InodeId,
+        offset: u64,
+        length: u64,
+        what: Allocation,
+    },
+    /// `None` removes it.
+    SetXattr {
+        inode: InodeId,
+        name: &'a [u8],
+        value: Option<&'a [u8]>,
+    },
+    SetMode {
+        inode: InodeId,
+        mode: u32,
+    },
+    /// It returned success.
+    Sync(SyncKind),
+    /// The last descriptor of an inode that was open for writing was closed.
+    LastClose {
+        inode: InodeId,
+    },
+    /// Seen from outside: what may have been acknowledged.
+    Output {
+        stream: Stream,
+        bytes: &'a [u8],
+    },
+}
