@@ -90,8 +90,9 @@ pub mod ended {
 pub mod notes {
     /// It mapped a persistent file.
     pub const MAPPED: u32 = 1;
-    /// It mapped the same persistent file more than once: private mappings would not show each
-    /// other's stores.
+    /// With [`super::flags::PRIVATE`]: it mapped the same bytes of a persistent file twice, or after
+    /// it had stored to an earlier mapping of them, so that mappings did not show each other's
+    /// stores.
     pub const MAPPED_AGAIN: u32 = 2;
     /// It forked while persistent memory was mapped.
     pub const FORKED: u32 = 4;

@@ -3,13 +3,16 @@
 //!
 //! One thread walks and asks; workers take states from a short queue. What a state's verdict is
 //! does not depend on which worker tries it or when, so neither do the findings.
+//!
+//! A budget is spread over the moments: each gets as much as each of those behind it. What they do
+//! not need is for those that were cut short, in another round.
 
 use crate::image::{Image, Patch, WordId};
 use crate::journal::{How, Journal, JournalError, Result as JournalResult};
 use crate::judge::{Observed, References};
 use crate::plan::Plan;
 use crate::server::Ended;
-use crate::table::{Failing, Key, Sighting, Table};
+use crate::table::{Failing, Key, Met, Sighting, Table};
 use crate::timeline::{Assumption, ListId, Moment, Phase, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
 use crashpoint_abi::serve::notes;
@@ -163,16 +166,28 @@ pub fn explore(
         unstable: AtomicU64::new(0),
         inconsistent: AtomicU64::new(0),
     };
-    let (to_workers, jobs) = sync_channel::<Job>(4 * workers.len());
-    let jobs = Mutex::new(jobs);
     let restarts_before: u32 = workers.iter().map(|worker| worker.restarts).sum();
-    let (statistics, assumptions) = std::thread::scope(|scope| {
-        for worker in workers.iter_mut() {
-            let (shared, jobs) = (&shared, &jobs);
-            scope.spawn(move || shared.work(worker, jobs));
+    let mut progress = Progress::new(exploration);
+    for _ in 0..ROUNDS {
+        shared.durable.write().expect("no panic").clear();
+        let (to_workers, jobs) = sync_channel::<Job>(4 * workers.len());
+        let jobs = Mutex::new(jobs);
+        progress = std::thread::scope(|scope| {
+            for worker in workers.iter_mut() {
+                let (shared, jobs) = (&shared, &jobs);
+                scope.spawn(move || shared.work(worker, jobs));
+            }
+            let producer = Producer::new(&shared, to_workers, progress);
+            producer.walk(strategy, exploration.watcher)
+        });
+        if !progress.wants_more(&shared) {
+            break;
         }
-        Producer::new(&shared, to_workers, exploration.known).walk(strategy, exploration.watcher)
-    });
+        for worker in workers.iter_mut() {
+            worker.rewind()?;
+        }
+    }
+    let (statistics, assumptions) = progress.end();
     if let Some(error) = shared.error.into_inner().expect("no panic") {
         return Err(error);
     }
@@ -321,6 +336,70 @@ impl Shared<'_> {
     }
 }
 
+/// How often what was cut short is gone on with.
+const ROUNDS: u32 = 32;
+
+/// Of the states that a strategy has for a moment, how many were looked at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    cuts: u64,
+    /// There are no more, or no more are wanted.
+    is_done: bool,
+}
+
+/// What a round leaves to the next one.
+struct Progress {
+    round: u32,
+    began: Instant,
+    statistics: Statistics,
+    assumptions: Vec<Assumption>,
+    /// By moment, as far as the walk got.
+    taken: Vec<Taken>,
+    /// By the run that is resumed: the budget is for both.
+    tried_before: u64,
+    /// Distinct states so far, whether they were tried or turned out not to need it: which ones a
+    /// moment gets depends on this, and so not on who was faster.
+    offered: u64,
+}
+
+impl Progress {
+    fn new(exploration: &Exploration<'_>) -> Progress {
+        let known = exploration.known;
+        let was_tried = |result: &&JournalResult| result.how == How::Tried;
+        Progress {
+            round: 0,
+            began: Instant::now(),
+            statistics: Statistics {
+                exact: true,
+                resumed: known.len() as u64,
+                ..Statistics::default()
+            },
+            assumptions: Vec::new(),
+            taken: Vec::new(),
+            tried_before: known.iter().filter(was_tried).count() as u64,
+            offered: 0,
+        }
+    }
+
+    fn is_spent(&self, shared: &Shared<'_>) -> bool {
+        let limits = &shared.plan.limits;
+        let tried = shared.tried.load(Ordering::Relaxed) + self.tried_before;
+        (limits.states > 0 && tried >= limits.states)
+            || limits.time.is_some_and(|time| self.began.elapsed() >= time)
+    }
+
+    fn wants_more(&self, shared: &Shared<'_>) -> bool {
+        let cut = self.taken.iter().any(|taken| !taken.is_done);
+        cut && !self.is_spent(shared) && !shared.stop.load(Ordering::Relaxed)
+    }
+
+    fn end(mut self) -> (Statistics, Vec<Assumption>) {
+        let cut = self.taken.iter().filter(|taken| !taken.is_done);
+        self.statistics.points_cut += cut.count() as u64;
+        (self.statistics, self.assumptions)
+    }
+}
+
 /// The walking thread.
 struct Producer<'s, 'a> {
     shared: &'s Shared<'a>,
@@ -330,18 +409,26 @@ struct Producer<'s, 'a> {
     durable: usize,
     list: Option<ListId>,
     varying: Arc<Vec<WordId>>,
-    began: Instant,
-    statistics: Statistics,
-    assumptions: Vec<Assumption>,
-    /// By the run that is resumed: the budget is for both.
-    tried_before: u64,
+    progress: Progress,
+}
+
+/// Where a moment's part of the budget ends.
+struct Share {
+    offered: Option<u64>,
+    time: Option<Instant>,
+    at_least: u64,
+}
+
+impl Share {
+    fn is_spent(&self, offered: u64) -> bool {
+        offered >= self.at_least
+            && (self.offered.is_some_and(|most| offered >= most)
+                || self.time.is_some_and(|time| Instant::now() >= time))
+    }
 }
 
 impl<'s, 'a> Producer<'s, 'a> {
-    fn new(shared: &'s Shared<'a>, to_workers: SyncSender<Job>, known: &[JournalResult]) -> Self {
-        let resumed = known.len() as u64;
-        let was_tried = |result: &&JournalResult| result.how == How::Tried;
-        let tried_before = known.iter().filter(was_tried).count() as u64;
+    fn new(shared: &'s Shared<'a>, to_workers: SyncSender<Job>, progress: Progress) -> Self {
         Producer {
             shared,
             to_workers,
@@ -349,22 +436,12 @@ impl<'s, 'a> Producer<'s, 'a> {
             durable: 0,
             list: None,
             varying: Arc::default(),
-            began: Instant::now(),
-            statistics: Statistics {
-                exact: true,
-                resumed,
-                ..Statistics::default()
-            },
-            assumptions: Vec::new(),
-            tried_before,
+            progress,
         }
     }
 
-    fn walk(
-        mut self,
-        strategy: &mut dyn Strategy,
-        watcher: &dyn Watcher,
-    ) -> (Statistics, Vec<Assumption>) {
+    /// Goes through all moments once.
+    fn walk(mut self, strategy: &mut dyn Strategy, watcher: &dyn Watcher) -> Progress {
         let plan = self.shared.plan;
         let walk = Walk::new(plan.recording, &plan.operations, plan.model);
         let points = self.shared.timeline.points;
@@ -379,22 +456,35 @@ impl<'s, 'a> Producer<'s, 'a> {
             if beyond || self.shared.stop.load(Ordering::Relaxed) {
                 return ControlFlow::Break(());
             }
-            if self.is_spent() {
-                self.statistics.points_left = (points - moment.index) as u64;
+            if self.progress.is_spent(self.shared) {
+                let looked_at = self.progress.taken.len().max(moment.index);
+                self.progress.statistics.points_left = (points - looked_at) as u64;
                 return ControlFlow::Break(());
             }
             let frontier = self.point(moment, strategy);
             if moment.returned && !frontier.chains.is_empty() {
-                self.wait();
-                *assumed = self.harmful(moment, &frontier);
-                let point = moment.index;
-                let new = assumed.iter().map(|node| Assumption { point, node: *node });
-                self.assumptions.extend(new);
-                self.statistics.assumed += assumed.len() as u64;
+                *assumed = self.assume(moment, &frontier);
             }
             ControlFlow::Continue(())
         });
-        (self.statistics, self.assumptions)
+        self.progress.round += 1;
+        self.progress
+    }
+
+    /// What is taken to be durable after a moment: found out in the first round.
+    fn assume(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
+        let point = moment.index;
+        let progress = &self.progress;
+        if progress.round > 0 {
+            let of_point = progress.assumptions.iter().filter(|one| one.point == point);
+            return of_point.map(|one| one.node).collect();
+        }
+        self.wait();
+        let nodes = self.harmful(moment, frontier);
+        let new = nodes.iter().map(|node| Assumption { point, node: *node });
+        self.progress.assumptions.extend(new);
+        self.progress.statistics.assumed += nodes.len() as u64;
+        nodes
     }
 
     /// Waits until all jobs are done, so that what follows depends on results and not on who was
@@ -438,11 +528,29 @@ impl<'s, 'a> Producer<'s, 'a> {
         self.image.patch(kept.iter().map(|id| &nodes[id.index()]))
     }
 
-    fn is_spent(&self) -> bool {
+    /// What a moment may use of the budget: as much as each of those that are left. What it does not
+    /// need is for them.
+    fn share(&self, moment: &Moment<'_>) -> Share {
         let limits = &self.shared.plan.limits;
-        let tried = self.shared.tried.load(Ordering::Relaxed) + self.tried_before;
-        (limits.states > 0 && tried >= limits.states)
-            || limits.time.is_some_and(|time| self.began.elapsed() >= time)
+        let progress = &self.progress;
+        let left = match progress.round {
+            0 => self.shared.timeline.points.saturating_sub(moment.index),
+            _ => {
+                let rest = progress.taken[moment.index..].iter();
+                rest.filter(|taken| !taken.is_done).count()
+            }
+        };
+        let left = left.max(1);
+        let states = limits.states.saturating_sub(progress.offered) / left as u64;
+        let time = limits.time.map(|time| {
+            let rest = time.saturating_sub(progress.began.elapsed());
+            Instant::now() + rest / left as u32
+        });
+        Share {
+            offered: (limits.states > 0).then_some(progress.offered + states),
+            time,
+            at_least: progress.offered + 1,
+        }
     }
 
     fn point(&mut self, moment: &Moment<'_>, strategy: &mut dyn Strategy) -> Frontier {
@@ -462,26 +570,52 @@ impl<'s, 'a> Producer<'s, 'a> {
             self.varying = Arc::new(varying(timeline, list));
         }
         let frontier = moment.frontier();
-        let count = frontier.count();
-        self.statistics.points += 1;
-        self.statistics.possible += &count.value;
-        self.statistics.exact &= count.exact;
+        if self.progress.taken.len() == moment.index {
+            let count = frontier.count();
+            let statistics = &mut self.progress.statistics;
+            statistics.points += 1;
+            statistics.possible += &count.value;
+            statistics.exact &= count.exact;
+            self.progress.taken.push(Taken::default());
+        }
+        let before = self.progress.taken[moment.index];
+        if !before.is_done {
+            let taken = self.offer_some(moment, &frontier, before, strategy);
+            self.progress.taken[moment.index] = taken;
+            self.progress.statistics.chosen += taken.cuts - before.cuts;
+        }
+        frontier
+    }
+
+    /// Goes on with the states of a moment.
+    fn offer_some(
+        &mut self,
+        moment: &Moment<'_>,
+        frontier: &Frontier,
+        before: Taken,
+        strategy: &mut dyn Strategy,
+    ) -> Taken {
         let most = self.shared.plan.limits.states_per_point;
-        let mut chosen = 0;
-        for cut in strategy.cuts(&frontier) {
-            if (most > 0 && chosen == most) || self.is_spent() {
-                self.statistics.points_cut += 1;
+        let share = self.share(moment);
+        let mut taken = before;
+        for cut in strategy.cuts(frontier).skip(before.cuts as usize) {
+            if most > 0 && taken.cuts == most {
+                // It stays cut short, whatever is left of the rest.
+                self.progress.statistics.points_cut += 1;
                 break;
             }
-            chosen += 1;
-            let patch = self.patch(&frontier, &cut);
+            if share.is_spent(self.progress.offered) || self.progress.is_spent(self.shared) {
+                return taken;
+            }
+            taken.cuts += 1;
+            let patch = self.patch(frontier, &cut);
             self.offer(moment, patch, cut);
             if self.shared.stop.load(Ordering::Relaxed) {
-                break;
+                return taken;
             }
         }
-        self.statistics.chosen += chosen;
-        frontier
+        taken.is_done = true;
+        taken
     }
 
     fn offer(&mut self, moment: &Moment<'_>, patch: Patch, cut: Cut) {
@@ -494,15 +628,16 @@ impl<'s, 'a> Producer<'s, 'a> {
             phase: moment.phase,
             cut,
         };
-        let is_new = self
-            .shared
-            .table
-            .lock()
-            .expect("no panic")
-            .meet(key, sighting);
-        if !is_new {
-            self.statistics.duplicates += 1;
-            return;
+        let mut table = self.shared.table.lock().expect("no panic");
+        let met = table.meet(key, sighting);
+        drop(table);
+        match met {
+            Met::New => self.progress.offered += 1,
+            Met::Known | Met::Again => {
+                self.progress.statistics.duplicates += 1;
+                self.progress.offered += u64::from(met == Met::Known);
+                return;
+            }
         }
         let job = Job {
             durable: moment.durable.len(),

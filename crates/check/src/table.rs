@@ -27,8 +27,19 @@ pub struct Sighting {
     pub cut: Cut,
 }
 
+/// What meeting a state comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// It has to be tried.
+    New,
+    /// For the first time in this run, and an earlier one that it goes on with has tried it.
+    Known,
+    Again,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Entry {
+    is_met: bool,
     observed: Option<Observed>,
     /// In the operation, and after it: the same image may be fine in the one and not in the other.
     inside: Option<Sighting>,
@@ -64,20 +75,19 @@ type Results = FxHashMap<Vec<u64>, Observed>;
 const READ_SETS: usize = 64;
 
 impl Table {
-    /// A state is met. True if it has to be tried.
-    pub fn meet(&mut self, key: Key, sighting: Sighting) -> bool {
-        match self.entries.entry(key) {
-            MapEntry::Vacant(vacant) => {
-                let mut entry = Entry::default();
-                entry.see(sighting);
-                vacant.insert(entry);
-                true
+    /// A state is met.
+    pub fn meet(&mut self, key: Key, sighting: Sighting) -> Met {
+        let (entry, met) = match self.entries.entry(key) {
+            MapEntry::Vacant(vacant) => (vacant.insert(Entry::default()), Met::New),
+            MapEntry::Occupied(occupied) => {
+                let entry = occupied.into_mut();
+                let met = if entry.is_met { Met::Again } else { Met::Known };
+                (entry, met)
             }
-            MapEntry::Occupied(mut occupied) => {
-                occupied.get_mut().see(sighting);
-                false
-            }
-        }
+        };
+        entry.is_met = true;
+        entry.see(sighting);
+        met
     }
 
     pub fn observed(&self, key: Key) -> Option<Observed> {
@@ -195,13 +205,21 @@ mod tests {
     #[test]
     fn an_image_is_tried_once_and_judged_for_each_phase() {
         let mut table = Table::default();
-        assert!(table.meet(KEY, sighting(3, Phase::In(0))));
-        assert!(!table.meet(KEY, sighting(4, Phase::After(0))));
+        assert_eq!(table.meet(KEY, sighting(3, Phase::In(0))), Met::New);
+        assert_eq!(table.meet(KEY, sighting(4, Phase::After(0))), Met::Again);
         table.resolve(KEY, observed(true, false));
-        assert!(!table.meet(KEY, sighting(2, Phase::In(0))));
+        assert_eq!(table.meet(KEY, sighting(2, Phase::In(0))), Met::Again);
         let failing = table.failing();
         assert_eq!(failing.len(), 1);
         assert_eq!(failing[0].sighting, sighting(4, Phase::After(0)));
+    }
+
+    #[test]
+    fn what_an_earlier_run_tried_is_known_once_and_then_met_again() {
+        let mut table = Table::default();
+        table.resolve(KEY, observed(true, true));
+        assert_eq!(table.meet(KEY, sighting(3, Phase::In(0))), Met::Known);
+        assert_eq!(table.meet(KEY, sighting(4, Phase::In(0))), Met::Again);
     }
 
     #[test]

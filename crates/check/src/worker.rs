@@ -210,8 +210,20 @@ impl<'s> Worker<'s> {
         if mark {
             flags |= flags::READS;
         }
-        let ended = self.run_stubbornly(flags);
-        if self.private && !self.pool.was_written().map_err(self.files())? {
+        let mut private = self.private;
+        let mut ended = self.run_stubbornly(flags);
+        if private
+            && ended
+                .as_ref()
+                .is_ok_and(|ended| ended.notes & NEEDS_SHARED != 0)
+        {
+            // This one does what the run that mappings were tried with did not.
+            self.pool.restore().map_err(self.files())?;
+            self.pool.put(patch).map_err(self.files())?;
+            ended = self.run_stubbornly(flags & !flags::PRIVATE);
+            private = false;
+        }
+        if private && !self.pool.was_written().map_err(self.files())? {
             self.pool.take_back(patch).map_err(self.files())?;
         } else {
             self.pool.restore().map_err(self.files())?;
@@ -237,7 +249,7 @@ impl<'s> Worker<'s> {
         self.private = false;
         let shared = self.run(&Patch::new(), list, false)?;
         let served = matches!(self.runner, Runner::Served(_));
-        if served && shared.notes & NEEDS_SHARED == 0 {
+        if served {
             self.private = true;
             let private = self.run(&Patch::new(), list, false)?;
             let same = private.end == shared.end && private.stdout == shared.stdout;

@@ -8,8 +8,9 @@
 //! - it stores to nothing but its own locals and its own counters (`flushes++` on a global), and
 //!   calls only functions of which the same holds.
 //!
-//! Functions of persistence libraries are helpers by name, with everything that they call: users
-//! of `pmem_memcpy_persist` do not want to hear about its insides.
+//! Functions of persistence libraries are helpers by name, with everything that they call in their
+//! own binary: users of `pmemobj_alloc` do not want to hear about its insides, but about what their
+//! own constructor does, which it calls.
 //!
 //! Both ways it can be wrong: a function of the user's that does nothing but persist one object
 //! counts as a helper, and one that also stores (say, into statistics behind a pointer) does not.
@@ -21,8 +22,8 @@ use crashpoint_ir::{
     AssemblyEffect, Callee, Constant, Function, FunctionId, Inst, Module, Op, Operand, ValueId,
 };
 
-/// Beginnings of the names of functions that persist for their callers.
-const LIBRARY: [&str; 17] = [
+/// Beginnings of the names of functions of libraries that persist for their callers.
+const LIBRARY: [&str; 14] = [
     "pmem_persist",
     "pmem_flush",
     "pmem_drain",
@@ -32,13 +33,10 @@ const LIBRARY: [&str; 17] = [
     "pmem_memmove",
     "pmem_memset",
     "pmem2_deep_flush",
-    "pmemobj_persist",
-    "pmemobj_xpersist",
-    "pmemobj_flush",
-    "pmemobj_xflush",
-    "pmemobj_drain",
-    "pmemobj_mem",
+    "pmemobj_",
     "pmemops_",
+    "pmemlog_",
+    "pmemblk_",
     "_mm_",
 ];
 

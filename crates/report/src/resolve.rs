@@ -1,6 +1,10 @@
 //! From what rules say to what people read: sites become source lines, contexts call stacks,
 //! addresses files and offsets.
 
+use std::collections::HashMap;
+use std::path::Path;
+
+use crashpoint_ir::ModelId;
 use crashpoint_rules as rules;
 use crashpoint_trace::program::{Program, ResolvedSite, SourcePlace, function_name};
 use crashpoint_trace::{ContextId, Recording, SiteId};
@@ -17,6 +21,8 @@ pub struct Resolver<'a> {
     recording: &'a Recording,
     program: &'a Program,
     helpers: Helpers,
+    /// By model.
+    binaries: Vec<Option<&'a Path>>,
 }
 
 impl<'a> Resolver<'a> {
@@ -27,6 +33,7 @@ impl<'a> Resolver<'a> {
             recording,
             program,
             helpers: Helpers::find(models),
+            binaries: binaries(recording),
         }
     }
 
@@ -122,6 +129,7 @@ impl<'a> Resolver<'a> {
     pub fn stack(&self, site: SiteId, context: ContextId) -> Vec<Frame> {
         let callers = self.recording.stack(context).into_iter().rev();
         let mut stack: Vec<Frame> = Vec::new();
+        let mut binaries: Vec<Option<&Path>> = Vec::new();
         let mut last_library = None;
         for site in std::iter::once(site).chain(callers) {
             let Some(resolved) = self.program.resolve(site) else {
@@ -129,13 +137,16 @@ impl<'a> Resolver<'a> {
                 continue;
             };
             self.push_frames(&resolved, &mut stack);
+            binaries.resize(stack.len(), self.binaries[resolved.model]);
             if is_library(&resolved.function.name) {
                 last_library = Some(stack.len());
             }
         }
-        // What a library's function calls is the library's business too.
-        for frame in &mut stack[..last_library.unwrap_or(0)] {
-            frame.helper = true;
+        // What a library's function calls is the library's business too, unless it calls back.
+        let inside = last_library.unwrap_or(0);
+        let library = inside.checked_sub(1).and_then(|last| binaries[last]);
+        for (frame, binary) in stack[..inside].iter_mut().zip(&binaries) {
+            frame.helper |= *binary == library;
         }
         stack
     }
@@ -182,6 +193,19 @@ impl<'a> Resolver<'a> {
             function: function_name(site.function),
         })
     }
+}
+
+/// The binary that each model of a recording came with.
+fn binaries(recording: &Recording) -> Vec<Option<&Path>> {
+    let processes = recording.processes().iter();
+    let modules: HashMap<ModelId, &Path> = processes
+        .flat_map(|process| &process.modules)
+        .map(|module| (module.model, module.binary.as_path()))
+        .collect();
+    let models = recording.models().iter();
+    models
+        .map(|sites| modules.get(&sites.model).copied())
+        .collect()
 }
 
 /// A place whose model is missing: its number still tells it from others.

@@ -8,32 +8,31 @@
 use crate::config::Config;
 use crate::glob;
 use crate::image;
+use crate::lock;
 use crate::memory;
 use crate::proc;
 use crate::process;
 use crate::regions::REGIONS;
 use crate::run;
-use crate::serve::{self, marks};
-use crate::sys::{self, Errno, File, PAGE_BYTES};
+use crate::sys::{self, Errno, File, Identity, PAGE_BYTES};
 use crate::text::Text;
 use core::fmt::Write;
 use libc::c_int;
 
 #[derive(Clone, Copy)]
 pub struct Entry {
-    device: u64,
-    inode: u64,
-    birth: u64,
-    size: u64,
+    pub identity: Identity,
     pub path: &'static [u8],
     /// Address of the shadow of the file's first byte; 0: none.
     pub shadow: u64,
     shadow_length: u64,
     /// Name of the image in the recording; empty if all was zero.
     image: &'static [u8],
-    /// Where it was mapped last, and with which offset: the place to come back to.
+    /// Where it was mapped last, and with which offset: the place to come back to; 0: nowhere yet.
     pub home: u64,
     pub home_offset: u64,
+    /// A private mapping was stored to and is gone: what is mapped next does not show it.
+    pub is_stale: bool,
 }
 
 /// Most files that one process maps. Further ones are not seen as persistent.
@@ -62,6 +61,10 @@ impl Index {
 /// Whether a file that is mapped with these flags is persistent memory.
 pub fn is_persistent(config: &Config, descriptor: c_int, flags: c_int) -> bool {
     if flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE && flags & libc::MAP_SYNC != 0 {
+        return true;
+    }
+    // A server has looked its pools up; paths cost more than all else in mapping a file.
+    if process::is_serving() && lock::lock().files.known(descriptor).is_some() {
         return true;
     }
     !config.pm.is_empty()
@@ -119,28 +122,39 @@ impl Files {
         unsafe { &mut *self.entries.add(index.0) }
     }
 
-    fn find(&mut self, device: u64, inode: u64, birth: u64) -> Option<Index> {
-        (0..self.count).map(Index).find(|&index| {
-            let entry = self.get(index);
-            (entry.device, entry.inode, entry.birth) == (device, inode, birth)
-        })
+    fn find(&mut self, wanted: &Identity) -> Option<Index> {
+        (0..self.count)
+            .map(Index)
+            .find(|&index| self.get(index).identity.is_same_file(wanted))
     }
 
-    /// The file behind a descriptor, if it has been mapped.
+    /// The file behind a descriptor, if it has been seen.
     pub fn known(&mut self, descriptor: c_int) -> Option<Index> {
-        let status = sys::status(descriptor).ok()?;
-        self.find(status.st_dev, status.st_ino, sys::birth(descriptor))
+        let identity = sys::identity(descriptor).ok()?;
+        self.find(&identity)
+    }
+
+    /// In a fork server: sees the files that patterns name as they are, so that each child knows
+    /// them.
+    pub fn see_named(&mut self, config: &Config) {
+        for pattern in glob::list(config.pm).filter(|pattern| glob::is_literal(pattern)) {
+            let Ok(mut path) = Text::new() else { return };
+            path.push(pattern);
+            let opened = path.path().map(|path| File::open(path, libc::O_PATH));
+            if let Some(Ok(file)) = opened {
+                let _ = self.see(config, file.number());
+            }
+        }
     }
 
     /// The file behind a descriptor; when it is seen for the first time its content is captured, if
     /// this process records.
     /// Also says whether it was known.
     pub fn see(&mut self, config: &Config, descriptor: c_int) -> Result<(Index, bool), Errno> {
-        if let Some(index) = self.known(descriptor) {
+        let identity = sys::identity(descriptor)?;
+        if let Some(index) = self.find(&identity) {
             return Ok((index, true));
         }
-        let status = sys::status(descriptor)?;
-        let birth = sys::birth(descriptor);
         if self.entries.is_null() {
             self.entries = memory::anonymous(CAPACITY * size_of::<Entry>())? as *mut Entry;
         }
@@ -148,28 +162,23 @@ impl Files {
             return Err(Errno(libc::ENFILE));
         }
         let entry = Entry {
-            device: status.st_dev,
-            inode: status.st_ino,
-            birth,
-            size: status.st_size as u64,
+            identity,
             path: image::path_of(descriptor),
             shadow: 0,
             shadow_length: 0,
             image: b"",
             home: 0,
             home_offset: 0,
+            is_stale: false,
         };
         let index = Index(self.count);
         // SAFETY: below the capacity.
         unsafe { self.entries.add(self.count).write(entry) };
         self.count += 1;
         if process::is_serving() {
-            if serve::marks_loads() {
-                marks::know(status.st_dev, status.st_ino, index.number());
-            }
             return Ok((index, false));
         }
-        if status.st_mode & libc::S_IFMT == libc::S_IFREG {
+        if identity.is_regular {
             self.capture(config, index, descriptor)?;
         }
         self.get(index).tell(index);
@@ -178,7 +187,7 @@ impl Files {
 
     fn capture(&mut self, config: &Config, index: Index, descriptor: c_int) -> Result<(), Errno> {
         if config.shadow {
-            let size = self.get(index).size;
+            let size = self.get(index).identity.size;
             self.cover(index, size);
         }
         let file = image::Reader::new(descriptor);
@@ -194,7 +203,7 @@ impl Files {
             let path = path.path().ok_or(Errno(libc::EINVAL))?;
             File::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC)
         };
-        let has_image = image::capture(&file, entry.size, entry.shadow, create)?;
+        let has_image = image::capture(&file, entry.identity.size, entry.shadow, create)?;
         if has_image {
             entry.image = name.leak();
         }
@@ -264,7 +273,7 @@ impl Entry {
         let _ = write!(
             line,
             ",\"device\":{},\"inode\":{},\"size\":{},\"image\":",
-            self.device, self.inode, self.size
+            self.identity.device, self.identity.inode, self.identity.size
         );
         match self.image {
             b"" => line.push(b"null"),

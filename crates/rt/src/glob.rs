@@ -36,6 +36,11 @@ pub fn list(patterns: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|pattern| !pattern.is_empty())
 }
 
+/// Whether a pattern is the path of one file, from the root on.
+pub fn is_literal(pattern: &[u8]) -> bool {
+    pattern.starts_with(b"/") && !pattern.iter().any(|byte| matches!(byte, b'*' | b'?'))
+}
+
 /// Splits a pattern behind the last `/` that comes before any wildcard: a folder that can be
 /// looked up, and the pattern inside of it.
 pub fn folder(pattern: &[u8]) -> (&[u8], &[u8]) {

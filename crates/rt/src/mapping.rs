@@ -15,7 +15,7 @@ use crate::pagemap;
 use crate::placement::Request;
 use crate::process::{self, Process, Stop};
 use crate::regions::{REGIONS, Region};
-use crate::serve::{self, objects};
+use crate::serve::{self, objects, private};
 use crate::shadow;
 use crate::state::State;
 use crate::sys::{self, Errno, PAGE_BYTES, Result};
@@ -81,6 +81,7 @@ fn map(request: &Request) -> Result<usize> {
     };
     let (base, end) = pages(request.address, request.length);
     if replaces {
+        private::leaves(&mut process, base, end);
         shadow::compare_range(&process, state, base, end);
     }
     let address = if is_persistent {
@@ -111,11 +112,11 @@ fn map_persistent(
             return unsafe { request.map() };
         }
     };
-    if process::is_serving() {
-        serve::note(notes::MAPPED | if was_known { notes::MAPPED_AGAIN } else { 0 });
-    }
     let entry = *process.files.get(index);
     let mut address = process.places.map(config, request, &entry)?;
+    if process::is_serving() {
+        private::mapped(index, &entry, request, address);
+    }
     if serve::is_private() {
         address = request.make_private(address)?;
     }
@@ -220,8 +221,9 @@ fn unmap(address: usize, length: usize) -> Result<()> {
         // SAFETY: what the target asked for.
         return unsafe { memory::unmap(address, length) };
     }
-    let process = lock::lock();
+    let mut process = lock::lock();
     let (base, end) = pages(address, length);
+    private::leaves(&mut process, base, end);
     if let Some(state) = events::tracking_state() {
         shadow::compare_range(&process, state, base, end);
     }

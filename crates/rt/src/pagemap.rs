@@ -4,6 +4,8 @@ use crate::sys::{File, PAGE_BYTES, Path};
 
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
+/// A page of a file, or of anonymous memory that is shared.
+const OF_FILE: u64 = 1 << 61;
 
 /// Calls `then` with each run of pages that are present. If the kernel does not say, all are.
 pub fn each_present(base: u64, end: u64, mut then: impl FnMut(u64, u64)) {
@@ -40,6 +42,32 @@ pub fn each_present(base: u64, end: u64, mut then: impl FnMut(u64, u64)) {
     if start < end {
         then(start, end);
     }
+}
+
+/// Whether a range of a private mapping of a file has pages that were stored to. If the kernel does
+/// not say, it has.
+pub fn has_own(base: u64, end: u64) -> bool {
+    let page = PAGE_BYTES as u64;
+    let opened = Path::new(b"/proc/self/pagemap\0").map(|path| File::open(path, libc::O_RDONLY));
+    let Some(Ok(file)) = opened else { return true };
+    let mut entries = [0u8; 2048];
+    let mut at = base & !(page - 1);
+    while at < end {
+        let wanted = (((end - at).div_ceil(page)) as usize * 8).min(entries.len());
+        let read = file.read_at(&mut entries[..wanted], at / page * 8);
+        let read = read.unwrap_or(0) / 8 * 8;
+        if read == 0 {
+            return true;
+        }
+        for entry in entries[..read].as_chunks::<8>().0 {
+            let entry = u64::from_le_bytes(*entry);
+            if entry & (PRESENT | SWAPPED) != 0 && entry & OF_FILE == 0 {
+                return true;
+            }
+            at += page;
+        }
+    }
+    false
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::modules;
 use crate::placement;
 use crate::process;
 use crate::regions::{REGIONS, Region};
-use crate::serve;
+use crate::serve::{self, private};
 use crate::shadow;
 use crate::state::State;
 use crate::sys::{self, Result};
@@ -93,8 +93,13 @@ fn remap(remap: &Remap) -> Result<usize> {
     }
     let (old_base, old_end) = pages(remap.old, remap.old_length);
     shadow::compare_range(&process, state, old_base, old_end);
+    if remap.new_length < remap.old_length {
+        let kept = pages(remap.old, remap.new_length).1;
+        private::leaves(&mut process, kept, old_end);
+    }
     if is_fixed {
         let (base, end) = pages(remap.new, remap.new_length);
+        private::leaves(&mut process, base, end);
         shadow::compare_range(&process, state, base, end);
     }
     let source = REGIONS.find(old_base).0;

@@ -276,22 +276,47 @@ pub fn read_own_memory(address: u64, buffer: &mut [u8]) -> Result<usize> {
     unsafe { syscall(libc::SYS_process_vm_readv, arguments) }
 }
 
-/// When a file was made, in nanoseconds; 0 where the file system does not know.
-pub fn birth(descriptor: c_int) -> u64 {
+/// What tells a file from all others, and its size.
+#[derive(Clone, Copy, Default)]
+pub struct Identity {
+    pub device: u64,
+    pub inode: u64,
+    /// In nanoseconds, as inode numbers are given anew; 0 where the file system does not say.
+    pub birth: u64,
+    pub size: u64,
+    pub is_regular: bool,
+}
+
+impl Identity {
+    pub fn is_same_file(&self, other: &Identity) -> bool {
+        (self.device, self.inode, self.birth) == (other.device, other.inode, other.birth)
+    }
+}
+
+pub fn identity(descriptor: c_int) -> Result<Identity> {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut status: libc::statx = unsafe { core::mem::zeroed() };
     let to = (&raw mut status) as usize;
     let empty = c"".as_ptr() as usize;
-    let (flags, mask) = (libc::AT_EMPTY_PATH as usize, libc::STATX_BTIME as usize);
+    let flags = libc::AT_EMPTY_PATH as usize;
+    let mask = (libc::STATX_BASIC_STATS | libc::STATX_BTIME) as usize;
     let arguments = [descriptor as usize, empty, flags, mask, to, 0];
     // SAFETY: the path is terminated, the structure is the kernel's.
-    match unsafe { syscall(libc::SYS_statx, arguments) } {
-        Ok(_) if status.stx_mask & libc::STATX_BTIME != 0 => {
+    unsafe { syscall(libc::SYS_statx, arguments) }?;
+    let birth = match status.stx_mask & libc::STATX_BTIME {
+        0 => 0,
+        _ => {
             let time = status.stx_btime;
             (time.tv_sec as u64).wrapping_mul(1_000_000_000) + u64::from(time.tv_nsec)
         }
-        _ => 0,
-    }
+    };
+    Ok(Identity {
+        device: libc::makedev(status.stx_dev_major, status.stx_dev_minor),
+        inode: status.stx_ino,
+        birth,
+        size: status.stx_size,
+        is_regular: u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFREG,
+    })
 }
 
 /// The next entries of a folder, as the kernel packs them; 0 at the end.

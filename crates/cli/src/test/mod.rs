@@ -6,6 +6,7 @@
 
 mod baseline;
 pub mod folder;
+mod ground;
 mod plan;
 mod progress;
 pub mod replay_data;
@@ -37,9 +38,10 @@ use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::lint;
 use crate::output::Output;
 use folder::{FolderError, Held};
+use ground::Ground;
 use progress::Progress;
 use second::Again;
-use target::{Ground, TargetError};
+use target::TargetError;
 use workload::{Workload, WorkloadError};
 
 #[derive(Debug, thiserror::Error)]
@@ -174,8 +176,8 @@ fn prepare(
     let run = settings.target.run.as_ref().ok_or(ConfigError::NoTarget)?;
     clock.time("build", || target::build(settings))?;
     let workload = Workload::new(settings)?;
-    let ground = Ground::new(scratch, &workload.text)?;
-    let printed = clock.time("without a crash", || ground.plain(settings, run))?;
+    let ground = Ground::new(settings, scratch, &workload.text)?;
+    let printed = clock.time("without a crash", || ground.plain(run))?;
     // A journal stands for everything else: none must lie beside another run's recording.
     for old in ["journal", "findings"] {
         let path = held.file(old);
@@ -183,7 +185,7 @@ fn prepare(
         let _ = std::fs::remove_dir_all(&path);
     }
     let recorded = held.file("recorded");
-    clock.time("record", || ground.record(settings, run, &recorded))?;
+    clock.time("record", || ground.record(run, &recorded))?;
     // The folder of a test is also that of its recording.
     for part in ["trace", "models"] {
         let to = held.file(part);

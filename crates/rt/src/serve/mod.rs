@@ -9,6 +9,7 @@
 //! - [`child`] turns a fork into the target: session, limits, signals as they were.
 //! - [`sweep`] ends whatever a run has left.
 //! - [`marks`] is where a child marks what it loads.
+//! - [`private`] keeps private mappings from being taken for shared ones.
 //! - [`objects`] tells which code was built with hooks.
 //! - [`system`] are the system calls that only this needs.
 //!
@@ -25,6 +26,7 @@
 mod child;
 pub mod marks;
 pub mod objects;
+pub mod private;
 mod server;
 mod sweep;
 mod system;

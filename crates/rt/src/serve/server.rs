@@ -65,6 +65,7 @@ pub fn run(config: &Config) {
     // Once, for all children: libc takes memory for it, and would do so in each.
     crate::threads::prepare();
     crate::fork::prepare();
+    lock::lock().files.see_named(config);
     loop {
         match server.next() {
             None => sys::exit(0),

@@ -154,7 +154,9 @@ fn a_pool_comes_back_to_its_recorded_address() {
 #[test]
 fn what_bears_on_private_mappings_is_noted_for_each_run() {
     let cases = [
-        ("again", notes::MAPPED | notes::MAPPED_AGAIN),
+        ("again", notes::MAPPED),
+        ("again-after-stores", notes::MAPPED | notes::MAPPED_AGAIN),
+        ("twice", notes::MAPPED | notes::MAPPED_AGAIN),
         ("fork", notes::MAPPED | notes::MAPPED_AGAIN | notes::FORKED),
         ("execute", notes::EXECUTED),
         ("execute-nothing", 0),

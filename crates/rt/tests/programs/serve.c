@@ -109,6 +109,15 @@ int main(int argc, char **argv) {
         munmap(p, POOL_BYTES);
         return pool(path) != p;
     }
+    if (!strcmp(way, "again-after-stores")) {
+        uint64_t *p = pool(path);
+        p[0]++;
+        munmap(p, POOL_BYTES);
+        return pool(path) != p;
+    }
+    if (!strcmp(way, "twice")) {
+        return pool(path) == pool(path);
+    }
     if (!strcmp(way, "read-only")) {
         // What is refused to a shared mapping is refused.
         int fd = open(path, O_RDONLY);
