@@ -209,3 +209,41 @@ pub enum Effect<'a> {
         bytes: &'a [u8],
     },
 }
+
+/// An inode that was there before the program ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Initial<'a> {
+    pub inode: InodeId,
+    pub kind: InodeKind<'a>,
+    pub mode: u32,
+    pub xattrs: Vec<(&'a [u8], &'a [u8])>,
+    /// Of a file; empty for everything else.
+    pub bytes: &'a [u8],
+}
+
+/// The watched folder before the program ran: durable, every bit of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Before<'a> {
+    /// The folder itself comes first.
+    pub inodes: Vec<Initial<'a>>,
+    pub entries: Vec<(Slot<'a>, InodeId)>,
+}
+
+/// One function of a call stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Frame {
+    /// The binary or library it lies in, and where, from its beginning.
+    pub module: String,
+    pub offset: u64,
+    /// Demangled; where there is no symbol, `fn@` and where the function begins.
+    pub function: String,
+    /// From debug information.
+    pub source: Option<SourceLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SourceLine {
+    pub file: String,
+    pub line: u32,
+    pub column: u32,
+}
