@@ -23,7 +23,9 @@ fn record(number: u32) -> [u8; RECORD] {
 /// Of all but the checksum itself.
 fn checksum(record: &[u8]) -> u32 {
     let covered = record[..4].iter().chain(&record[8..]);
-    covered.fold(2166136261, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(16777619))
+    covered.fold(2166136261, |sum, byte| {
+        (sum ^ u32::from(*byte)).wrapping_mul(16777619)
+    })
 }
 
 fn init() -> Result<()> {
@@ -64,13 +66,21 @@ fn recover() -> std::result::Result<u32, String> {
         }
         found += 1;
         if bytes != record(found) {
-            return Err(format!("record {found} reads {:?}", String::from_utf8_lossy(bytes)));
+            return Err(format!(
+                "record {found} reads {:?}",
+                String::from_utf8_lossy(bytes)
+            ));
         }
     }
     Ok(found)
 }
 
 fn main() {
-    let program = driver::Program { operations: 3, init, apply, recover };
+    let program = driver::Program {
+        operations: 3,
+        init,
+        apply,
+        recover,
+    };
     program.main();
 }

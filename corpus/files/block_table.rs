@@ -14,7 +14,9 @@ const OPERATIONS: u32 = 3;
 
 /// Every sector names the version, so that a mixture of two shows.
 fn table(version: u32, blocks: usize) -> Vec<u8> {
-    format!("{version:063}\n").repeat(blocks * BLOCK / 64).into_bytes()
+    format!("{version:063}\n")
+        .repeat(blocks * BLOCK / 64)
+        .into_bytes()
 }
 
 /// How many blocks the table has.
@@ -25,11 +27,19 @@ fn blocks() -> usize {
 /// Where a version goes.
 fn place(version: u32) -> u64 {
     let in_place = cfg!(BUG_TORN_BLOCK) || cfg!(BUG_TORN_TABLE);
-    if in_place || version % 2 == 0 { 0 } else { (blocks() * BLOCK) as u64 }
+    if in_place || version % 2 == 0 {
+        0
+    } else {
+        (blocks() * BLOCK) as u64
+    }
 }
 
 fn write(version: u32) -> Result<()> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open("table")?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open("table")?;
     file.write_all_at(&table(version, blocks()), place(version))?;
     //~ BUG_TORN_TABLE ordering needed on all but ext4-journal
     //~ BUG_TORN_TABLE ordering ahead on all but ext4-journal
@@ -52,11 +62,17 @@ fn recover() -> std::result::Result<u32, String> {
     let bytes = std::fs::read("table").map_err(|error| format!("table: {error}"))?;
     let is_whole = |slot: &[u8], version: u32| slot == table(version, blocks());
     let slots = bytes.chunks_exact(blocks() * BLOCK);
-    let versions = slots.filter_map(|slot| (0..=OPERATIONS).find(|version| is_whole(slot, *version)));
+    let versions =
+        slots.filter_map(|slot| (0..=OPERATIONS).find(|version| is_whole(slot, *version)));
     versions.max().ok_or_else(|| "no table is whole".to_owned())
 }
 
 fn main() {
-    let program = driver::Program { operations: OPERATIONS, init, apply: write, recover };
+    let program = driver::Program {
+        operations: OPERATIONS,
+        init,
+        apply: write,
+        recover,
+    };
     program.main();
 }

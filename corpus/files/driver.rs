@@ -47,7 +47,10 @@ impl Program {
                 format!("{acknowledged} operations were acknowledged, {found} are left")
             }
             Ok(found) if found > acknowledged + 1 => {
-                format!("{found} operations, of which {} had begun", acknowledged + 1)
+                format!(
+                    "{found} operations, of which {} had begun",
+                    acknowledged + 1
+                )
             }
             Ok(_) => return,
         };

@@ -48,13 +48,21 @@ fn recover() -> std::result::Result<u32, String> {
     let version = (0..=OPERATIONS).find(|version| text(*version).as_bytes() == found);
     version.ok_or_else(|| {
         let begin = String::from_utf8_lossy(&found[..found.len().min(20)]).into_owned();
-        format!("settings of {} bytes that begin with {begin:?}", found.len())
+        format!(
+            "settings of {} bytes that begin with {begin:?}",
+            found.len()
+        )
     })
 }
 
 const OPERATIONS: u32 = 3;
 
 fn main() {
-    let program = driver::Program { operations: OPERATIONS, init, apply: save, recover };
+    let program = driver::Program {
+        operations: OPERATIONS,
+        init,
+        apply: save,
+        recover,
+    };
     program.main();
 }
