@@ -11,6 +11,7 @@
 mod cases;
 mod crash;
 mod expectations;
+mod files;
 mod golden;
 mod judge;
 mod run;
@@ -18,6 +19,10 @@ mod run;
 pub use cases::{Case, Kind, Purpose, cases};
 pub use crash::{CrashFinding, CrashOutcome, CrashTotals, CrashVerdict, Place, judge_crash};
 pub use expectations::{CrashMark, Expectation, LINT_RULES, Side, is_lint_rule};
+pub use files::{
+    FileCase, FileFinding, FileMark, FileOutcome, FilePlace, FileTotals, FileVerdict, FileWorkshop,
+    Interpreters, Language, MODELS, Spot, Target, file_cases, judge_files,
+};
 pub use golden::{Golden, compare, normalise};
 pub use judge::{Totals, Verdict, judge};
 pub use run::{Finding, Outcome, Tools, Workshop};
@@ -43,6 +48,11 @@ pub enum Error {
         step: &'static str,
         status: String,
         output: String,
+    },
+    #[error("{name} is not there, and the corpus needs it: install {package}")]
+    Missing {
+        name: &'static str,
+        package: &'static str,
     },
     #[error("{case}: findings.json: {source}")]
     Json {
