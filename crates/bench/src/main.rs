@@ -7,7 +7,9 @@
 mod build;
 mod check;
 mod corpus;
+mod files;
 mod lint;
+mod packages;
 mod programs;
 mod record;
 mod timing;
@@ -21,7 +23,8 @@ const HELP: &str = "\
 usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run build  [--repeat N]
        bench/run lint   [--operations N] [--repeat N]
-       bench/run corpus [--strategy lint|exhaustive|bounded|random] [--only NAME]
+       bench/run corpus [--strategy lint|exhaustive|bounded|random|files] [--only NAME]
+       bench/run packages [--only NAME]
        bench/run check  [--repeat N]
        bench/run all
 
@@ -50,12 +53,14 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "lint" => lint::run(&options),
         "corpus" => corpus::run(&options),
         "check" => check::run(&options),
+        "packages" => packages::run(&options),
         "all" => Ok(serde_json::json!({
             "record": record::run(&options)?,
             "build": build::run(&options)?,
             "lint": lint::run(&options)?,
             "corpus": corpus::run(&options)?,
             "check": check::run(&options)?,
+            "packages": packages::run(&options)?,
         })),
         _ => Err(HELP.into()),
     }

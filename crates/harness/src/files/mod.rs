@@ -16,3 +16,4 @@ pub use marks::{FileMark, MODELS, Spot};
 pub use run::{FileFinding, FileOutcome, FilePlace, FileWorkshop, Interpreters, Target};
 
 pub(crate) use marks::{models_of, spot_of};
+pub(crate) use run::step;
