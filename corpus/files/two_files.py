@@ -17,16 +17,16 @@ def replace(name, value):
     write(f"{name}.new", json.dumps(value), sync=True)
     os.replace(f"{name}.new", name)
     #~ BUG_NO_JOURNAL atomicity ahead rename(left) on all
-    #~ BUG_NO_JOURNAL atomicity ahead rename(right) on posix btrfs
+    #~ BUG_NO_JOURNAL atomicity ahead rename(right) on posix
     #~ BUG_NO_JOURNAL atomicity needed rename(right) on all
-    #~ BUG_NO_JOURNAL atomicity needed rename(left) on posix btrfs
-    #~ BUG_NO_JOURNAL ordering ahead rename(left) on posix btrfs
-    #~ BUG_NO_JOURNAL ordering ahead rename(right) on posix btrfs
-    #~ BUG_NO_JOURNAL ordering needed rename(left) on posix btrfs
-    #~ BUG_NO_JOURNAL ordering needed rename(right) on posix btrfs
+    #~ BUG_NO_JOURNAL atomicity needed rename(left) on posix
+    #~ BUG_NO_JOURNAL ordering ahead rename(left) on posix
+    #~ BUG_NO_JOURNAL ordering ahead rename(right) on posix
+    #~ BUG_NO_JOURNAL ordering needed rename(left) on posix
+    #~ BUG_NO_JOURNAL ordering needed rename(right) on posix
     #~ BUG_JOURNAL_NOT_SYNCED ordering ahead rename(left) on all but ext4-journal
-    #~ BUG_JOURNAL_GOES_EARLY ordering needed rename(left) on posix btrfs
-    #~ BUG_JOURNAL_GOES_EARLY ordering needed rename(right) on posix btrfs
+    #~ BUG_JOURNAL_GOES_EARLY ordering needed rename(left) on posix
+    #~ BUG_JOURNAL_GOES_EARLY ordering needed rename(right) on posix
 
 
 def apply(number):
@@ -42,7 +42,7 @@ def apply(number):
         sync_folder()
     if BUG != "BUG_NO_JOURNAL":
         os.unlink("journal")
-        #~ BUG_JOURNAL_GOES_EARLY ordering ahead unlink(journal) on posix btrfs
+        #~ BUG_JOURNAL_GOES_EARLY ordering ahead unlink(journal) on posix
         sync_folder()
 
 
