@@ -87,6 +87,8 @@ pub trait Watcher: Sync {
 /// One state to check.
 struct Job<P> {
     durable: usize,
+    /// Of its moment.
+    order: u64,
     patch: P,
     key: Key,
     phase: Phase,
@@ -242,7 +244,7 @@ impl<S: Subject> Shared<'_, S> {
         durable: &mut usize,
     ) -> Result<(), ExploreError> {
         let new = self.durable.read().expect("no panic")[*durable..job.durable].to_vec();
-        checker.advance(&new)?;
+        checker.advance(&new, job.order)?;
         *durable = job.durable;
         let pruning = self.pruning.load(Ordering::Relaxed);
         let mut expected = None;

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod explore;
+pub mod files;
 pub mod image;
 pub mod journal;
 pub mod judge;

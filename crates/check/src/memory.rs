@@ -121,18 +121,18 @@ fn value(image: &Image, patch: &Patch, place: Place) -> u64 {
 impl Content for MemoryContent<'_> {
     type Patch = Patch;
 
-    fn advance(&mut self, nodes: &[NodeId]) -> Result<(), WorkerError> {
+    fn advance(&mut self, nodes: &[NodeId], _: u64) -> Result<(), WorkerError> {
         for id in nodes {
             self.image.apply(&self.nodes[id.index()]);
         }
         Ok(())
     }
 
-    fn variants(&self, _: &[NodeId]) -> u8 {
+    fn variants(&mut self, _: &[NodeId]) -> u8 {
         1
     }
 
-    fn patch(&self, kept: &[NodeId], _: u8) -> Patch {
+    fn patch(&mut self, kept: &[NodeId], _: u8) -> Patch {
         patch(&self.image, self.nodes, kept)
     }
 
@@ -157,16 +157,16 @@ pub struct MemoryChecker<'w, 's, 'a> {
 impl Content for MemoryChecker<'_, '_, '_> {
     type Patch = Patch;
 
-    fn advance(&mut self, nodes: &[NodeId]) -> Result<(), WorkerError> {
+    fn advance(&mut self, nodes: &[NodeId], _: u64) -> Result<(), WorkerError> {
         let all = self.nodes;
         self.worker.advance(nodes.iter().map(|id| &all[id.index()]))
     }
 
-    fn variants(&self, _: &[NodeId]) -> u8 {
+    fn variants(&mut self, _: &[NodeId]) -> u8 {
         1
     }
 
-    fn patch(&self, kept: &[NodeId], _: u8) -> Patch {
+    fn patch(&mut self, kept: &[NodeId], _: u8) -> Patch {
         patch(self.worker.image(), self.nodes, kept)
     }
 

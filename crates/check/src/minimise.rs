@@ -156,7 +156,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
     fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
         let known = self.causes.durable.len();
         let new = &moment.durable[known..];
-        self.checker.advance(new)?;
+        self.checker.advance(new, moment.order)?;
         self.causes.durable.extend(new);
         let frontier = moment.frontier();
         let point = Point {

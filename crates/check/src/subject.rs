@@ -58,14 +58,15 @@ pub trait Subject: Sync {
 pub trait Content {
     type Patch;
 
-    /// These nodes have persisted.
-    fn advance(&mut self, nodes: &[NodeId]) -> Result<(), WorkerError>;
+    /// Goes on to a moment, by which these nodes have persisted. `order` is that of the last event
+    /// before it.
+    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), WorkerError>;
 
     /// In how many ways a crash that keeps these nodes may show: what a model leaves open.
-    fn variants(&self, kept: &[NodeId]) -> u8;
+    fn variants(&mut self, kept: &[NodeId]) -> u8;
 
     /// What these nodes change, ascending; in one of the ways.
-    fn patch(&self, kept: &[NodeId], variant: u8) -> Self::Patch;
+    fn patch(&mut self, kept: &[NodeId], variant: u8) -> Self::Patch;
 
     fn hash_with(&self, patch: &Self::Patch) -> ImageHash;
 

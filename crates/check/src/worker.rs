@@ -276,7 +276,12 @@ fn serve(
         environment,
     };
     let command = setup.command.fill(paths);
-    Ok(Runner::start(&command, &place, setup.any_program, processor)?)
+    Ok(Runner::start(
+        &command,
+        &place,
+        setup.any_program,
+        processor,
+    )?)
 }
 
 /// Where files have to be mapped, as the runtime reads it: programs that keep raw pointers need

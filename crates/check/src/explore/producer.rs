@@ -126,26 +126,27 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     ///
     /// The finding is made; were the node lost in later states too, they would all fail for the
     /// same reason and hide what else is wrong, and their number would double with each such node.
-    fn harmful(&self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
-        let table = self.shared.table.lock().expect("no panic");
+    fn harmful(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
         let mut harmful = Vec::new();
         for (index, chain) in frontier.chains.iter().enumerate() {
-            let fails = |kept: &usize| {
+            let mut fails = |kept: &usize| {
                 let mut cut = frontier.all();
                 cut.0[index] = *kept as u32;
                 let cut = frontier.floor(cut);
                 let key = self.key(moment.phase, &frontier.kept(&cut), 0).0;
+                let table = self.shared.table.lock().expect("no panic");
                 let observed = table.observed(key);
                 observed.is_some_and(|observed| observed.fails(moment.phase))
             };
-            let last = (0..chain.nodes.len()).rev().take(LONG_CHAIN).find(fails);
+            let mut last = (0..chain.nodes.len()).rev().take(LONG_CHAIN);
+            let last = last.find(|kept| fails(kept));
             harmful.extend(last.map(|kept| chain.nodes[kept]));
         }
         harmful
     }
 
     /// What a state is known by, and what it has on top of what is durable.
-    fn key(&self, phase: Phase, kept: &[NodeId], variant: u8) -> (Key, S::Patch) {
+    fn key(&mut self, phase: Phase, kept: &[NodeId], variant: u8) -> (Key, S::Patch) {
         let patch = self.content.patch(kept, variant);
         let key = Key {
             list: self.shared.subject.list(phase),
@@ -186,7 +187,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     ) -> Result<Frontier, WorkerError> {
         let subject = self.shared.subject;
         let new = &moment.durable[self.durable..];
-        self.content.advance(new)?;
+        self.content.advance(new, moment.order)?;
         self.shared.durable.write().expect("no panic").extend(new);
         self.durable = moment.durable.len();
         let list = subject.list(moment.phase);
@@ -269,6 +270,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         }
         let job = Job {
             durable: moment.durable.len(),
+            order: moment.order,
             patch,
             key,
             phase: moment.phase,

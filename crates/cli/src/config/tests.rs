@@ -219,7 +219,7 @@ fn a_wrong_name_or_placeholder_is_shown_with_the_nearest_right_one() {
         (
             "[test]\ncheck = './a {ops}'\n",
             "2:9",
-            "are {pool}, {printed}",
+            "are {pool}, {dir}, {printed}",
         ),
         (
             "[ops]\nput = { args = ['new-kye'] }\n",
