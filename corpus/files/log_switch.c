@@ -40,7 +40,9 @@ static void switch_log(void) {
     sync_folder();
 #endif
     fd = must(open("CURRENT.tmp", O_CREAT | O_WRONLY, 0644));
-    must(write(fd, "log.2\n", 6)); //~ BUG_CURRENT_NOT_SYNCED ordering needed on all but ext4-journal
+    must(write(fd, "log.2\n", 6));
+    //~ BUG_CURRENT_NOT_SYNCED ordering needed on all but ext4-journal
+    //~ BUG_CURRENT_NOT_SYNCED durability needed on all but ext4-journal
 #ifndef BUG_CURRENT_NOT_SYNCED
     must(fsync(fd));
 #endif

@@ -26,6 +26,7 @@ def save(version):
         return
     write("notes.new", text(version), sync=BUG != "BUG_NOT_SYNCED")
     #~ BUG_NOT_SYNCED ordering needed write(notes.new) on all but ext4-journal
+    #~ BUG_NOT_SYNCED durability needed write(notes.new) on all but ext4-journal
     os.replace("notes.new", "notes")
     #~ BUG_NOT_SYNCED ordering ahead rename(notes) on all but ext4-journal
     #~ BUG_FOLDER_NOT_SYNCED durability needed rename(notes) on all

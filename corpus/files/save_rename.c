@@ -19,6 +19,8 @@ static void save(int version) {
     must(write(fd, text, size));
     //~ BUG_NO_SYNC ordering needed on all but ext4-journal
     //~ BUG_NO_FILE_SYNC ordering needed on all but ext4-journal
+    //~ BUG_NO_SYNC durability needed on all but ext4-journal
+    //~ BUG_NO_FILE_SYNC durability needed on all but ext4-journal
 #if !defined(BUG_NO_SYNC) && !defined(BUG_NO_FILE_SYNC)
     must(fsync(fd));
 #endif

@@ -17,6 +17,8 @@ function save(version) {
   fs.writeFileSync('state.json.new', state(version), { flush: syncs });
   //~ BUG_NO_SYNC ordering needed write(state.json.new) on all but ext4-journal
   //~ BUG_NO_FILE_SYNC ordering needed write(state.json.new) on all but ext4-journal
+  //~ BUG_NO_SYNC durability needed write(state.json.new) on all but ext4-journal
+  //~ BUG_NO_FILE_SYNC durability needed write(state.json.new) on all but ext4-journal
   fs.renameSync('state.json.new', 'state.json');
   //~ BUG_NO_SYNC ordering ahead rename(state.json) on all but ext4-journal
   //~ BUG_NO_SYNC durability needed rename(state.json) on all
