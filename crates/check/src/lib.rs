@@ -24,7 +24,7 @@ pub mod reads;
 pub mod references;
 mod runner;
 pub mod server;
-mod spawned;
+pub mod spawned;
 pub mod subject;
 pub mod table;
 pub mod timeline;

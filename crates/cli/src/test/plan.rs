@@ -249,7 +249,7 @@ pub fn identity(settings: &Settings, prepared: &Prepared) -> Identity {
 }
 
 /// FNV-1a, as its definition is two lines and it never changes.
-fn hash(text: &str) -> u64 {
+pub fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

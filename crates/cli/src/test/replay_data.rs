@@ -241,6 +241,7 @@ pub fn command(words: &[String], directory: &Path, paths: &Paths) -> Command {
     let fill = |word: &String| {
         let holes = [
             ("{pool}", &paths.pool),
+            ("{dir}", &paths.pool),
             ("{ops}", &paths.ops),
             ("{printed}", &paths.printed),
         ];
