@@ -11,6 +11,7 @@ mod lint;
 mod programs;
 mod record;
 mod timing;
+mod watch;
 
 use serde_json::Value;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run lint   [--operations N] [--repeat N]
        bench/run corpus [--strategy lint|exhaustive|bounded|random] [--only NAME]
        bench/run check  [--repeat N]
+       bench/run watch  [--operations N] [--repeat N]
        bench/run all
 
 The last line of the output is one JSON object. See bench/README.md.";
@@ -50,12 +52,14 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "lint" => lint::run(&options),
         "corpus" => corpus::run(&options),
         "check" => check::run(&options),
+        "watch" => watch::run(&options),
         "all" => Ok(serde_json::json!({
             "record": record::run(&options)?,
             "build": build::run(&options)?,
             "lint": lint::run(&options)?,
             "corpus": corpus::run(&options)?,
             "check": check::run(&options)?,
+            "watch": watch::run(&options)?,
         })),
         _ => Err(HELP.into()),
     }
