@@ -13,8 +13,11 @@ use std::time::Instant;
 
 pub fn run(options: &Options) -> Result<Value, Error> {
     let strategy = options.strategy.as_deref().unwrap_or("lint");
+    if strategy == "files" {
+        return crate::files::run(options);
+    }
     if !["lint", "exhaustive", "bounded", "random"].contains(&strategy) {
-        let known = "`lint`, `exhaustive`, `bounded` and `random`";
+        let known = "`lint`, `exhaustive`, `bounded`, `random` and `files`";
         return Err(format!("no strategy `{strategy}`; there are {known}").into());
     }
     let beside = std::env::current_exe()?;
@@ -107,7 +110,7 @@ fn crash(workshop: &Workshop, cases: &[Case], strategy: &str) -> Result<Value, E
 }
 
 /// Does something with each item, on all processors; results in the order of the items.
-fn on_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn on_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -7,7 +7,9 @@
 mod build;
 mod check;
 mod corpus;
+mod files;
 mod lint;
+mod packages;
 mod programs;
 mod record;
 mod timing;
@@ -22,7 +24,8 @@ const HELP: &str = "\
 usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run build  [--repeat N]
        bench/run lint   [--operations N] [--repeat N]
-       bench/run corpus [--strategy lint|exhaustive|bounded|random] [--only NAME]
+       bench/run corpus [--strategy lint|exhaustive|bounded|random|files] [--only NAME]
+       bench/run packages [--only NAME]
        bench/run check  [--repeat N]
        bench/run watch  [--operations N] [--repeat N]
        bench/run all
@@ -53,6 +56,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "corpus" => corpus::run(&options),
         "check" => check::run(&options),
         "watch" => watch::run(&options),
+        "packages" => packages::run(&options),
         "all" => Ok(serde_json::json!({
             "record": record::run(&options)?,
             "build": build::run(&options)?,
@@ -60,6 +64,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
             "corpus": corpus::run(&options)?,
             "check": check::run(&options)?,
             "watch": watch::run(&options)?,
+            "packages": packages::run(&options)?,
         })),
         _ => Err(HELP.into()),
     }

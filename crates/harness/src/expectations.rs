@@ -23,7 +23,7 @@ pub const LINT_RULES: [&str; 7] = [
 ];
 
 /// What `crashpoint test` finds; lint is silent on it.
-const CRASH_RULES: [&str; 3] = ["ordering", "atomicity", "durability"];
+pub(crate) const CRASH_RULES: [&str; 3] = ["ordering", "atomicity", "durability"];
 
 pub fn is_lint_rule(rule: &str) -> bool {
     LINT_RULES.contains(&rule)

@@ -1,0 +1,104 @@
+//! Real packages against what is documented about them: the bugs that are found, and whether the
+//! controls are silent.
+
+use crate::corpus::on_all;
+use crate::{Error, Options};
+use crashpoint_harness::{FileWorkshop, Package, Shelf, Tools, judge_package};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+pub fn run(options: &Options) -> Result<Value, Error> {
+    let beside = std::env::current_exe()?;
+    let folder = beside.parent().unwrap_or(Path::new("."));
+    let workshop = FileWorkshop::new(Tools::in_folder(folder)?)?;
+    let here = Path::new("corpus/packages")
+        .canonicalize()
+        .map_err(|error| format!("corpus/packages: {error}; run this from the repository"))?;
+    let shelf = Shelf {
+        here,
+        installed: folder.join("../packages"),
+        interpreters: workshop.interpreters(),
+    };
+    eprintln!("installing from the registries what is not there yet");
+    shelf.install()?;
+    let mut packages = shelf.packages()?;
+    if let Some(only) = &options.only {
+        packages.retain(|package| package.name.contains(only.as_str()));
+    }
+    let mut work: Vec<(&Package, &'static str)> = Vec::new();
+    for package in &packages {
+        work.extend(package.models.iter().map(|model| (package, *model)));
+    }
+    let begin = Instant::now();
+    let outcomes = on_all(&work, |(package, model)| {
+        workshop.crash(&package.target, model)
+    });
+    let seconds = begin.elapsed().as_secs_f64();
+    let mut of_packages: BTreeMap<&str, BTreeMap<&'static str, _>> = BTreeMap::new();
+    let mut failed = 0;
+    let mut states = 0;
+    for ((package, model), outcome) in work.iter().zip(outcomes) {
+        match outcome {
+            Ok(outcome) => {
+                eprintln!(
+                    "{} on {model}: {} findings, {} states, {:.1} s",
+                    package.name,
+                    outcome.findings.len(),
+                    outcome.states,
+                    outcome.seconds
+                );
+                for problem in &outcome.problems {
+                    eprintln!("  {problem}");
+                }
+                states += outcome.states;
+                of_packages
+                    .entry(&package.name)
+                    .or_default()
+                    .insert(model, outcome);
+            }
+            Err(error) => {
+                eprintln!("{} on {model}: {error}", package.name);
+                failed += 1;
+            }
+        }
+    }
+    let (mut documented, mut found, mut controls, mut false_alarms) = (0, 0, 0, 0);
+    for package in &packages {
+        let outcomes = of_packages
+            .remove(package.name.as_str())
+            .unwrap_or_default();
+        let verdict = judge_package(package, &outcomes);
+        for (bug, is_found) in &verdict.documented {
+            let word = if *is_found { "found" } else { "MISSED" };
+            eprintln!("{}: {word}: {bug}", package.title);
+            documented += 1;
+            found += usize::from(*is_found);
+        }
+        if verdict.documented.is_empty() {
+            let word = if verdict.false_alarms.is_empty() {
+                "silent"
+            } else {
+                "NOT SILENT"
+            };
+            eprintln!("{}: control, {word}", package.title);
+            controls += 1;
+        }
+        for (model, finding) in &verdict.false_alarms {
+            eprintln!("  on {model}, unasked: {finding}");
+        }
+        false_alarms += verdict.false_alarms.len();
+    }
+    Ok(json!({
+        "benchmark": "packages",
+        "packages": packages.len(),
+        "failed": failed,
+        "documented": documented,
+        "found": found,
+        "controls": controls,
+        "false_alarms": false_alarms,
+        "states": states,
+        "seconds": seconds,
+    }))
+}

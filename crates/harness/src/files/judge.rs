@@ -1,0 +1,231 @@
+//! Compares what was found under a model with the marks.
+
+use std::path::Path;
+
+use super::cases::FileCase;
+use super::marks::{FileMark, Spot};
+use super::run::{FileFinding, FileOutcome, FilePlace};
+use crate::expectations::Side;
+use crate::judge::same_file;
+
+/// How a case came out under one model.
+#[derive(Clone, Debug, Default)]
+pub struct FileVerdict {
+    pub seeded: bool,
+    pub found: bool,
+    pub findings: usize,
+    /// Findings that nothing asks for.
+    pub false_alarms: Vec<FileFinding>,
+}
+
+/// A finding is expected if each place that it names is marked so, for its rule and under this
+/// model; the bug is found if at least one is expected.
+pub fn judge_files(case: &FileCase, model: &str, outcome: &FileOutcome) -> FileVerdict {
+    let marks: Vec<&FileMark> = case
+        .marks
+        .iter()
+        .filter(|m| m.models.contains(&model))
+        .collect();
+    let (expected, unexpected): (Vec<&FileFinding>, Vec<_>) = outcome
+        .findings
+        .iter()
+        .partition(|finding| is_expected(&marks, finding));
+    FileVerdict {
+        seeded: !marks.is_empty(),
+        found: !expected.is_empty(),
+        findings: outcome.findings.len(),
+        false_alarms: unexpected.into_iter().cloned().collect(),
+    }
+}
+
+fn is_expected(marks: &[&FileMark], finding: &FileFinding) -> bool {
+    let is_marked = |place: &FilePlace, side: Side| {
+        marks
+            .iter()
+            .any(|mark| mark.rule == finding.rule && mark.side == side && mark.spot.is_at(place))
+    };
+    let names_a_place = !finding.needed.is_empty() || finding.ahead.is_some();
+    names_a_place
+        && finding
+            .needed
+            .iter()
+            .all(|place| is_marked(place, Side::Needed))
+        && finding
+            .ahead
+            .iter()
+            .all(|place| is_marked(place, Side::Ahead))
+}
+
+impl Spot {
+    pub fn is_at(&self, place: &FilePlace) -> bool {
+        match self {
+            Spot::Line { file, line } => {
+                *line == place.line && same_file(file, Path::new(&place.file))
+            }
+            Spot::Call { name, file } => {
+                let (called, paths) = parts(&place.call);
+                plain(called) == name && paths.iter().any(|path| matches(file, last(path)))
+            }
+        }
+    }
+}
+
+/// The name of a call, and what stands in quotes in it.
+fn parts(call: &str) -> (&str, Vec<&str>) {
+    let (name, arguments) = call.split_once('(').unwrap_or((call, ""));
+    (name, arguments.split('"').skip(1).step_by(2).collect())
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Which of several calls for one thing a program uses is up to its libraries.
+fn plain(call: &str) -> &str {
+    match call {
+        "openat" | "openat2" | "creat" => "open",
+        "pwrite64" | "pwrite" | "writev" | "pwritev" | "pwritev2" => "write",
+        "renameat" | "renameat2" => "rename",
+        "linkat" => "link",
+        "unlinkat" | "rmdir" => "unlink",
+        "mkdirat" => "mkdir",
+        "ftruncate" => "truncate",
+        other => other,
+    }
+}
+
+/// `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((begin, rest)) => text.strip_prefix(begin).is_some_and(|text| {
+            let mut ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+            ends.any(|at| matches(rest, &text[at..]))
+        }),
+    }
+}
+
+impl FileVerdict {
+    /// What is wrong, one line each; empty if the case is as it should be.
+    pub fn complaints(&self) -> Vec<String> {
+        let missed = (self.seeded && !self.found).then(|| "the bug is not found".to_owned());
+        let alarms = self.false_alarms.iter();
+        let alarms = alarms.map(|alarm| format!("not marked: {alarm}"));
+        missed.into_iter().chain(alarms).collect()
+    }
+}
+
+/// Sums over many cases and models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileTotals {
+    pub runs: usize,
+    pub seeded: usize,
+    pub found: usize,
+    pub findings: usize,
+    pub false_alarms: usize,
+    pub states: u64,
+}
+
+impl FileTotals {
+    pub fn add(&mut self, outcome: &FileOutcome, verdict: &FileVerdict) {
+        self.runs += 1;
+        self.seeded += usize::from(verdict.seeded);
+        self.found += usize::from(verdict.seeded && verdict.found);
+        self.findings += verdict.findings;
+        self.false_alarms += verdict.false_alarms.len();
+        self.states += outcome.states;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Language;
+
+    fn place(line: u32, call: &str) -> FilePlace {
+        FilePlace {
+            file: if line == 0 {
+                String::new()
+            } else {
+                "/somewhere/a.c".into()
+            },
+            line,
+            call: call.into(),
+        }
+    }
+
+    fn case() -> FileCase {
+        let mark = |side, spot| FileMark {
+            variant: "BUG_A".into(),
+            rule: "ordering".into(),
+            side,
+            spot,
+            models: vec!["posix", "xfs"],
+        };
+        let line = Spot::Line {
+            file: "a.c".into(),
+            line: 3,
+        };
+        let call = Spot::Call {
+            name: "rename".into(),
+            file: "CUR*T".into(),
+        };
+        FileCase {
+            name: "a".into(),
+            source: "a.c".into(),
+            language: Language::C,
+            variant: Some("BUG_A".into()),
+            marks: vec![mark(Side::Needed, line), mark(Side::Ahead, call)],
+        }
+    }
+
+    fn complaints(model: &str, needed: FilePlace, ahead: FilePlace) -> usize {
+        let finding = FileFinding {
+            rule: "ordering".into(),
+            category: "inconsistent".into(),
+            needed: vec![needed],
+            ahead: Some(ahead),
+        };
+        let outcome = FileOutcome {
+            findings: vec![finding],
+            problems: Vec::new(),
+            states: 1,
+            seconds: 0.0,
+        };
+        judge_files(&case(), model, &outcome).complaints().len()
+    }
+
+    #[test]
+    fn a_finding_is_expected_under_the_models_that_its_marks_name() {
+        let written = || place(3, "write(4, 20 bytes)");
+        let renamed = || place(0, "renameat(\"db/CURRENT.tmp\", \"db/CURRENT\")");
+        assert_eq!(complaints("posix", written(), renamed()), 0);
+        assert_eq!(complaints("btrfs", written(), renamed()), 1);
+        assert_eq!(complaints("posix", place(4, "write"), renamed()), 2);
+        assert_eq!(
+            complaints("xfs", written(), place(0, "rename(\"a\", \"CURRENT.tmp\")")),
+            2
+        );
+        assert_eq!(
+            complaints("xfs", written(), place(0, "unlink(\"CURRENT\")")),
+            2
+        );
+    }
+
+    #[test]
+    fn silence_is_a_complaint_only_where_a_mark_names_the_model() {
+        let silent = FileOutcome {
+            findings: Vec::new(),
+            problems: Vec::new(),
+            states: 1,
+            seconds: 0.0,
+        };
+        assert_eq!(judge_files(&case(), "xfs", &silent).complaints().len(), 1);
+        assert_eq!(
+            judge_files(&case(), "ext4-journal", &silent)
+                .complaints()
+                .len(),
+            0
+        );
+    }
+}

@@ -1,0 +1,323 @@
+//! Prepares programs that persist by files, and crashes them by `crashpoint test --dir`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use super::cases::{FileCase, Language};
+use crate::run::Tools;
+use crate::{Error, io_error};
+
+/// What the corpus needs besides our own programs.
+#[derive(Clone, Debug)]
+pub struct Interpreters {
+    cc: PathBuf,
+    rustc: PathBuf,
+    python: PathBuf,
+    node: PathBuf,
+}
+
+impl Interpreters {
+    /// The programs themselves, not scripts that look for them: each check starts one.
+    pub fn find() -> Result<Interpreters, Error> {
+        let say = |program: &str, arguments: &[&str]| -> Option<PathBuf> {
+            let output = Command::new(program).args(arguments).output().ok()?;
+            let said = String::from_utf8(output.stdout).ok()?;
+            output.status.success().then(|| said.trim().into())
+        };
+        let there = |program: &str| {
+            let output = Command::new(program).arg("--version").output().ok()?;
+            output.status.success().then(|| program.into())
+        };
+        let missing = |name, package| Error::Missing { name, package };
+        let python = ["-c", "import sys; print(sys.executable)"];
+        let node = ["-p", "process.execPath"];
+        Ok(Interpreters {
+            cc: there("cc").ok_or(missing("cc", "gcc"))?,
+            rustc: there("rustc").ok_or(missing("rustc", "rustup"))?,
+            python: say("python3", &python).ok_or(missing("python3", "python3"))?,
+            node: say("node", &node).ok_or(missing("node", "nodejs"))?,
+        })
+    }
+
+    pub fn python(&self) -> &Path {
+        &self.python
+    }
+
+    pub fn node(&self) -> &Path {
+        &self.node
+    }
+}
+
+/// A program that is ready to be tested. `{dir}` and `{printed}` stand for paths in its commands.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub name: String,
+    /// What makes the folder as it is before the workload.
+    pub init: Option<Vec<String>>,
+    pub run: Vec<String>,
+    pub verify: Vec<String>,
+}
+
+/// What `crashpoint test` says about a target under a model.
+#[derive(Clone, Debug)]
+pub struct FileOutcome {
+    pub findings: Vec<FileFinding>,
+    /// What limits the result.
+    pub problems: Vec<String>,
+    /// Crash states that were tried.
+    pub states: u64,
+    pub seconds: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFinding {
+    pub rule: String,
+    pub category: String,
+    pub needed: Vec<FilePlace>,
+    pub ahead: Option<FilePlace>,
+}
+
+/// A system call, and where it was made if that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct FilePlace {
+    pub file: String,
+    pub line: u32,
+    pub call: String,
+}
+
+impl std::fmt::Display for FilePlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.call)?;
+        match self.file.rsplit('/').next() {
+            Some(name) if !name.is_empty() => write!(f, " at {name}:{}", self.line),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for FileFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let needed: Vec<String> = self.needed.iter().map(FilePlace::to_string).collect();
+        write!(f, "{} needs {}", self.rule, needed.join(", "))?;
+        if let Some(ahead) = &self.ahead {
+            write!(f, ", ahead of it {ahead}")?;
+        }
+        write!(f, " ({})", self.category)
+    }
+}
+
+/// Where targets are built and run; removed in the end.
+pub struct FileWorkshop {
+    tools: Tools,
+    interpreters: Interpreters,
+    folder: TempDir,
+    /// Trees are many and small; memory is the place for them.
+    trees: TempDir,
+}
+
+impl FileWorkshop {
+    pub fn new(tools: Tools) -> Result<FileWorkshop, Error> {
+        let here = Path::new("a temporary folder");
+        Ok(FileWorkshop {
+            tools,
+            interpreters: Interpreters::find()?,
+            folder: TempDir::new().map_err(io_error(here))?,
+            trees: TempDir::new_in("/dev/shm")
+                .or_else(|_| TempDir::new())
+                .map_err(io_error(here))?,
+        })
+    }
+
+    pub fn interpreters(&self) -> &Interpreters {
+        &self.interpreters
+    }
+
+    /// Builds the case, where its language is compiled.
+    pub fn prepare(&self, case: &FileCase) -> Result<Target, Error> {
+        let program = self.folder.path().join(file_name(&case.name));
+        let source = case.source.display().to_string();
+        let bug = case.variant.as_deref();
+        let mut last = None;
+        let begin: Vec<String> = match case.language {
+            Language::C => {
+                let mut command = Command::new(&self.interpreters.cc);
+                command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]);
+                command.args(bug.map(|bug| format!("-D{bug}")));
+                command.arg(&source).arg("-o").arg(&program);
+                step(&case.name, "building", command, &[0])?;
+                vec![program.display().to_string()]
+            }
+            Language::Rust => {
+                let mut command = Command::new(&self.interpreters.rustc);
+                command.args(["--edition", "2024", "-O", "-g", "-D", "warnings"]);
+                // A lint about names that no build system has declared.
+                command.args(["-A", "unexpected_cfgs"]);
+                command.args(bug.iter().flat_map(|bug| ["--cfg", *bug]));
+                command.arg(&source).arg("-o").arg(&program);
+                step(&case.name, "building", command, &[0])?;
+                vec![program.display().to_string()]
+            }
+            Language::Python => {
+                last = bug.map(str::to_owned);
+                let python = self.interpreters.python.display().to_string();
+                // Neither caches beside the source nor what a site adds.
+                vec![python, "-B".into(), "-S".into(), "-E".into(), source]
+            }
+            Language::JavaScript => {
+                last = bug.map(str::to_owned);
+                vec![self.interpreters.node.display().to_string(), source]
+            }
+        };
+        let command = |words: &[&str]| -> Vec<String> {
+            let words = words.iter().map(|word| (*word).to_owned());
+            begin
+                .iter()
+                .cloned()
+                .chain(words)
+                .chain(last.clone())
+                .collect()
+        };
+        Ok(Target {
+            name: case.name.clone(),
+            init: Some(command(&["init", "{dir}"])),
+            run: command(&["run", "{dir}"]),
+            verify: command(&["verify", "{dir}", "{printed}"]),
+        })
+    }
+
+    /// The workload and the checker without a crash; what the workload printed.
+    pub fn run_plain(&self, target: &Target) -> Result<String, Error> {
+        let (tree, folder) = self.tree(target)?;
+        let run = step(
+            &target.name,
+            "running",
+            filled(&target.run, &folder, None),
+            &[0],
+        )?;
+        let printed = tree.path().join("printed");
+        std::fs::write(&printed, &run.stdout).map_err(io_error(&printed))?;
+        let verify = filled(&target.verify, &folder, Some(&printed));
+        step(&target.name, "checking", verify, &[0])?;
+        Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+    }
+
+    /// Crashes the target under a model.
+    pub fn crash(&self, target: &Target, model: &str) -> Result<FileOutcome, Error> {
+        let (tree, folder) = self.tree(target)?;
+        let out = tree.path().join("out");
+        let mut test = Command::new(self.tools.crashpoint());
+        test.args(["test", "--no-config", "--format", "json", "--fs", model]);
+        test.arg("--dir").arg(&folder).arg("--out").arg(&out);
+        test.arg("--check").arg(target.verify.join(" "));
+        let run = filled(&target.run, &folder, None);
+        test.arg("--").arg(run.get_program()).args(run.get_args());
+        // Callers run several at once.
+        test.env("RAYON_NUM_THREADS", "1");
+        step(&target.name, "testing", test, &[0, 2])?;
+        let path = out.join("findings.json");
+        let json = std::fs::read(&path).map_err(io_error(&path))?;
+        let document: Document = serde_json::from_slice(&json).map_err(|source| Error::Json {
+            case: format!("{} on {model}", target.name),
+            source,
+        })?;
+        Ok(document.into())
+    }
+
+    /// A folder as it is before the workload, and what it lies in.
+    fn tree(&self, target: &Target) -> Result<(TempDir, PathBuf), Error> {
+        let tree = TempDir::new_in(self.trees.path()).map_err(io_error(self.trees.path()))?;
+        let folder = tree.path().join("data");
+        std::fs::create_dir(&folder).map_err(io_error(&folder))?;
+        if let Some(init) = &target.init {
+            step(&target.name, "preparing", filled(init, &folder, None), &[0])?;
+        }
+        Ok((tree, folder))
+    }
+}
+
+pub(crate) fn file_name(name: &str) -> String {
+    name.replace(['/', ' '], "-")
+}
+
+fn filled(words: &[String], folder: &Path, printed: Option<&Path>) -> Command {
+    let fill = |word: &String| {
+        let word = word.replace("{dir}", &folder.display().to_string());
+        let printed = printed.map(|path| path.display().to_string());
+        word.replace("{printed}", &printed.unwrap_or_default())
+    };
+    let mut words = words.iter().map(fill);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
+pub(crate) fn step(
+    case: &str,
+    step: &'static str,
+    mut command: Command,
+    good: &[i32],
+) -> Result<Output, Error> {
+    let output = command
+        .output()
+        .map_err(io_error(Path::new(command.get_program())))?;
+    match output.status.code() {
+        Some(code) if good.contains(&code) => Ok(output),
+        Some(_) | None => Err(Error::Step {
+            case: case.to_owned(),
+            step,
+            status: output.status.to_string(),
+            output: [&output.stdout[..], &output.stderr[..]]
+                .map(String::from_utf8_lossy)
+                .concat(),
+        }),
+    }
+}
+
+#[derive(Deserialize)]
+struct Document {
+    findings: Vec<WireFinding>,
+    problems: Vec<String>,
+    test: WireFigures,
+}
+
+#[derive(Deserialize)]
+struct WireFinding {
+    rule: String,
+    crash: WireCrash,
+}
+
+#[derive(Deserialize)]
+struct WireCrash {
+    category: String,
+    needed: Vec<FilePlace>,
+    ahead: Option<FilePlace>,
+}
+
+#[derive(Deserialize)]
+struct WireFigures {
+    tried_states: u64,
+    /// By phase.
+    seconds: BTreeMap<String, f64>,
+}
+
+impl From<Document> for FileOutcome {
+    fn from(document: Document) -> FileOutcome {
+        let finding = |wire: WireFinding| FileFinding {
+            rule: wire.rule,
+            category: wire.crash.category,
+            needed: wire.crash.needed,
+            ahead: wire.crash.ahead,
+        };
+        FileOutcome {
+            findings: document.findings.into_iter().map(finding).collect(),
+            problems: document.problems,
+            states: document.test.tried_states,
+            seconds: document.test.seconds.values().sum(),
+        }
+    }
+}
