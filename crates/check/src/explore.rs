@@ -509,10 +509,8 @@ impl<'s, 'a> Producer<'s, 'a> {
                 cut.0[index] = *kept as u32;
                 let cut = frontier.floor(cut);
                 let patch = self.patch(frontier, &cut);
-                let key = Key {
-                    list: moment.phase.list(),
-                    image: self.image.hash_with(&patch),
-                };
+                let image = self.image.hash_with(&patch);
+                let key = self.shared.plan.key(moment.phase, image);
                 let observed = table.observed(key);
                 observed.is_some_and(|observed| observed.fails(moment.phase))
             };
@@ -619,10 +617,8 @@ impl<'s, 'a> Producer<'s, 'a> {
     }
 
     fn offer(&mut self, moment: &Moment<'_>, patch: Patch, cut: Cut) {
-        let key = Key {
-            list: moment.phase.list(),
-            image: self.image.hash_with(&patch),
-        };
+        let image = self.image.hash_with(&patch);
+        let key = self.shared.plan.key(moment.phase, image);
         let sighting = Sighting {
             point: moment.index,
             phase: moment.phase,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Version of the file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -75,6 +75,8 @@ pub enum How {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Result {
     list: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    acknowledged: bool,
     image: String,
     pub how: How,
     pub observed: Observed,
@@ -84,6 +86,7 @@ impl Result {
     pub fn new(key: Key, how: How, observed: Observed) -> Result {
         Result {
             list: key.list.0,
+            acknowledged: key.acknowledged,
             image: format!("{:032x}", key.image.0),
             how,
             observed,
@@ -94,6 +97,7 @@ impl Result {
         let image = u128::from_str_radix(&self.image, 16).ok()?;
         Some(Key {
             list: ListId(self.list),
+            acknowledged: self.acknowledged,
             image: ImageHash(image),
         })
     }
@@ -230,6 +234,7 @@ mod tests {
     fn result(image: u128) -> Result {
         let key = Key {
             list: ListId(3),
+            acknowledged: image.is_multiple_of(2),
             image: ImageHash(image),
         };
         let observed = Observed {

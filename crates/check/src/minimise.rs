@@ -20,7 +20,7 @@ use crate::explore::Explored;
 use crate::image::{Patch, WordId};
 use crate::judge::{Observed, References};
 use crate::plan::Plan;
-use crate::table::{Failing, Key, Table};
+use crate::table::{Failing, Table};
 use crate::timeline::{Assumption, Moment, Phase, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
@@ -278,10 +278,8 @@ impl Minimiser<'_, '_, '_> {
     fn observe(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<Observed, WorkerError> {
         let stored = nodes.iter().map(|id| &self.timeline.nodes[id.index()]);
         let patch: Patch = self.worker.image().patch(stored);
-        let key = Key {
-            list: phase.list(),
-            image: self.worker.image().hash_with(&patch),
-        };
+        let image = self.worker.image().hash_with(&patch);
+        let key = self.plan.key(phase, image);
         if let Some(observed) = self.table.observed(key) {
             return Ok(observed);
         }

@@ -267,5 +267,10 @@ impl Again<'_> {
 }
 
 fn phase_list(plan: &Plan<'_>, phase: Phase) -> crashpoint_check::plan::ListText {
-    plan.lists[phase.list().0 as usize].clone()
+    let mut list = plan.lists[phase.list().0 as usize].clone();
+    // A recovery has one phase: what had been printed is what it was when power failed first.
+    if matches!(phase, Phase::After(_)) {
+        list.printed_before = list.printed_after.clone();
+    }
+    list
 }
