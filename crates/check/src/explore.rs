@@ -11,7 +11,7 @@ use crate::image::{Image, Patch, WordId};
 use crate::journal::{How, Journal, JournalError, Result as JournalResult};
 use crate::judge::{Observed, References};
 use crate::plan::Plan;
-use crate::server::Ended;
+use crate::server::{End, Ended};
 use crate::table::{Failing, Key, Met, Sighting, Table};
 use crate::timeline::{Assumption, ListId, Moment, Phase, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
@@ -113,6 +113,8 @@ struct Shared<'a> {
     audited: AtomicU64,
     unstable: AtomicU64,
     inconsistent: AtomicU64,
+    /// A hang was confirmed with patience: the program does hang.
+    hangs: AtomicBool,
 }
 
 /// How much longer a run may take that is to confirm a hang.
@@ -165,6 +167,7 @@ pub fn explore(
         audited: AtomicU64::new(0),
         unstable: AtomicU64::new(0),
         inconsistent: AtomicU64::new(0),
+        hangs: AtomicBool::new(false),
     };
     let restarts_before: u32 = workers.iter().map(|worker| worker.restarts).sum();
     let mut progress = Progress::new(exploration);
@@ -290,14 +293,18 @@ impl Shared<'_> {
         if !observed.fails(job.phase) {
             return Ok(observed);
         }
-        // A finding must show again; what looks like a hang gets more time for it.
+        // A finding must show again; what looks like a hang gets more time for it, until one has
+        // turned out to be one.
         let limits = worker.limits;
-        worker.limits.time *= PATIENCE;
+        if observed.end == End::TimedOut && !self.hangs.load(Ordering::Relaxed) {
+            worker.limits.time *= PATIENCE;
+        }
         let again = worker.run(&job.patch, &list, false);
         worker.limits = limits;
-        let again = again?;
-        let again = observe(&again);
+        let again = observe(&again?);
         if again.fails(job.phase) {
+            let hangs = observed.end == End::TimedOut && again.end == End::TimedOut;
+            self.hangs.fetch_or(hangs, Ordering::Relaxed);
             self.inconsistent.fetch_add(1, Ordering::Relaxed);
             return Ok(observed);
         }

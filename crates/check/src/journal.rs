@@ -11,6 +11,7 @@ use crate::judge::Observed;
 use crate::table::Key;
 use crate::timeline::ListId;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,11 @@ pub enum JournalError {
          or start anew, without --resume", path.display()
     )]
     Other { path: PathBuf, what: &'static str },
+    #[error(
+        "{} belongs to a run of another {program}: it has changed since, so that what was found \
+         may no longer hold. Start anew, without --resume", path.display()
+    )]
+    Changed { path: PathBuf, program: String },
     #[error("{}:{line}: {reason}; start anew, without --resume", path.display())]
     Damaged {
         path: PathBuf,
@@ -49,14 +55,21 @@ pub struct Identity {
     pub settings: String,
     /// Of the recording.
     pub recording: String,
+    /// Of the files that are run, by path.
+    pub programs: BTreeMap<String, String>,
 }
 
 impl Identity {
-    pub fn new(settings: String, recording: String) -> Identity {
+    pub fn new(
+        settings: String,
+        recording: String,
+        programs: BTreeMap<String, String>,
+    ) -> Identity {
         Identity {
             crashpoint: VERSION,
             settings,
             recording,
+            programs,
         }
     }
 }
@@ -219,6 +232,14 @@ fn check(
     if found.recording != wanted.recording {
         return Err(other("the recordings"));
     }
+    let is_same = |program: &&String| found.programs.get(*program) == wanted.programs.get(*program);
+    let mut all = wanted.programs.keys().chain(found.programs.keys());
+    if let Some(program) = all.find(|program| !is_same(program)) {
+        return Err(JournalError::Changed {
+            path,
+            program: program.clone(),
+        });
+    }
     Ok(())
 }
 
@@ -228,7 +249,8 @@ mod tests {
     use crate::server::End;
 
     fn identity() -> Identity {
-        Identity::new("s".into(), "r".into())
+        let programs = BTreeMap::from([("./store".to_owned(), "1".to_owned())]);
+        Identity::new("s".into(), "r".into(), programs)
     }
 
     fn result(image: u128) -> Result {
@@ -276,7 +298,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
         Journal::create(&path, &identity()).unwrap();
-        let other = Identity::new("other".into(), "r".into());
+        let other = Identity {
+            settings: "other".into(),
+            ..identity()
+        };
         let error = Journal::resume(&path, &other).unwrap_err();
         assert!(
             error
@@ -284,6 +309,10 @@ mod tests {
                 .contains("the settings of the test differ"),
             "{error}"
         );
+        let mut rebuilt = identity();
+        rebuilt.programs.insert("./store".into(), "2".into());
+        let error = Journal::resume(&path, &rebuilt).unwrap_err();
+        assert!(error.to_string().contains("another ./store"), "{error}");
         std::fs::write(&path, "").unwrap();
         let error = Journal::resume(&path, &identity()).unwrap_err();
         assert!(error.to_string().contains("it is empty"), "{error}");

@@ -9,12 +9,14 @@
 //! is a result, never an error of this crate.
 #![forbid(unsafe_code)]
 
+mod activity;
 pub mod explore;
 pub mod image;
 pub mod journal;
 pub mod judge;
 pub mod launch;
 pub mod minimise;
+pub mod output;
 mod pin;
 pub mod plan;
 pub mod pool;

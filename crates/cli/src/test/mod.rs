@@ -25,6 +25,7 @@ use crashpoint_check::journal::{self, How, Journal, JournalError};
 use crashpoint_check::minimise::{self, Causes};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{self, AllReferences, ReferenceError};
+use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Timeline, Walk};
 use crashpoint_check::worker::{Worker, WorkerError};
 use crashpoint_report::{Finding, Report, TestFigures, json, junit, sarif};
@@ -85,6 +86,9 @@ impl TestError {
 
 /// A check that runs for less is not taken for a hang, however short the others are.
 const SHORTEST_HANG: Duration = Duration::from_millis(50);
+
+/// A check that prints less is not taken for one that prints without end.
+const LEAST_OUTPUT_BYTES: usize = 1 << 20;
 
 /// How long each phase took.
 #[derive(Default)]
@@ -264,11 +268,8 @@ fn test(
     let references = clock.time("references", || {
         references::references(&plan, &timeline, &mut workers, &prepared.printed)
     })?;
-    // Waiting for a hang costs as much as thousands of checks: what takes fifty times as long as
-    // any run without a crash does not end.
-    let hang = (references.slowest * 50).max(SHORTEST_HANG);
     for worker in &mut workers {
-        worker.limits.time = hang.min(settings.test.timeout);
+        tighten(&mut worker.limits, settings, &references);
     }
     let identity = plan::identity(settings, prepared);
     let path = held.file("journal");
@@ -329,6 +330,19 @@ fn test(
     })?;
     tested.problems = problems;
     Ok(tested)
+}
+
+/// Waiting for a hang costs as much as thousands of checks. What takes twenty times as much of a
+/// processor as any run without a crash, or sleeps for longer than they would take to do everything
+/// several times, does not end; nor does what prints twenty times as much.
+fn tighten(limits: &mut Limits, settings: &Settings, references: &AllReferences) {
+    let time = (references.busiest * 20).max(references.slowest * 4);
+    limits.time = time.max(SHORTEST_HANG).min(settings.test.timeout);
+    let most = references
+        .longest
+        .saturating_mul(20)
+        .max(LEAST_OUTPUT_BYTES);
+    limits.output_bytes = limits.output_bytes.min(most);
 }
 
 /// From failing states to causes with their stories.

@@ -25,7 +25,7 @@ use crashpoint_trace::program::Program;
 use super::folder::Held;
 use super::target::{self, TargetError};
 use super::workload::Workload;
-use super::{Prepared, TestError, Tested, explain, plan, tell};
+use super::{Prepared, TestError, Tested, explain, plan, tell, tighten};
 use crate::config::{ConfigError, Settings};
 use crate::record;
 
@@ -225,6 +225,7 @@ impl Again<'_> {
         let timeline = Walk::new(recording, &plan.operations, plan.model).survey();
         let mut workers = plan.workers()?;
         for worker in &mut workers {
+            tighten(&mut worker.limits, self.settings, &self.tested.references);
             worker.rewind()?;
         }
         let mut strategy = plan::strategy(self.settings);

@@ -48,3 +48,48 @@ fn what_a_checker_is_told_was_printed_makes_another_state_of_the_same_image() {
     stage.build(TALLY, &["-DFIXED"], "tally");
     stage.run(&check).ended(0);
 }
+
+#[test]
+fn whoever_waits_for_what_is_lost_hangs_and_whoever_says_so_prints_without_end() {
+    for (what, category) in [
+        ("-DSPINS", "hang"),
+        ("-DSLEEPS", "hang"),
+        ("-DPRINTS_WITHOUT_END", "endless output"),
+    ] {
+        let stage = stage(&[what]);
+        // Long enough that the test would not end if every state were waited for that long.
+        let run = stage.run(&["test", "--operations", "6", "--timeout", "60s"]);
+        run.ended(2).prints(category);
+        let report = stage.json("crashpoint.out/findings.json");
+        let findings = report["findings"].as_array().unwrap();
+        assert!(!findings.is_empty());
+        for finding in findings {
+            assert_eq!(finding["crash"]["category"], category, "{what}");
+        }
+    }
+}
+
+#[test]
+fn lines_that_are_ignored_do_not_count() {
+    // The greeting holds the path of the pool, which is another one in each worker.
+    let stage = stage(&["-DGREETS", "-DFIXED"]);
+    stage
+        .run(&["test", "-j", "2", "--operations", "6"])
+        .ended(2);
+    let ignoring = [
+        "test",
+        "-j",
+        "2",
+        "--operations",
+        "6",
+        "--ignore",
+        "recovered *",
+    ];
+    stage.run(&ignoring).ended(0).prints("nothing found");
+    // What is acknowledged is what is left: one line for each operation.
+    stage.build(TALLY, &["-DGREETS"], "tally");
+    stage.write("check", ACKNOWLEDGED);
+    let check = ["--check", "sh check {pool} {printed}"];
+    let found = stage.run(&[&ignoring[..], &check[..]].concat());
+    found.ended(2).prints("number 1 of 1 is gone");
+}

@@ -152,3 +152,17 @@ fn a_line_that_was_cut_short_is_tried_again() {
     assert_eq!(essence(&first), essence(&second));
     assert_eq!(keys(&journal), all);
 }
+
+#[test]
+fn a_program_that_was_built_anew_is_not_resumed() {
+    let stage = Stage::with_log(&[]);
+    stage.run(&["test"]).ended(2);
+    // The same program is the same, whenever it was built.
+    stage.build(crate::support::LOG, &[], "log");
+    stage.run(&["test", "--resume"]).ended(2);
+    stage.build(crate::support::LOG, &["-DFIXED"], "log");
+    let refused = stage.run(&["test", "--resume"]).ended(1);
+    refused
+        .says("/log: it has changed since")
+        .says("without --resume");
+}

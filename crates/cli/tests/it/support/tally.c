@@ -34,6 +34,23 @@ void crashpoint_open(const char *path) {
     if (pool == MAP_FAILED) {
         exit(1);
     }
+#ifdef GREETS
+    printf("recovered %s\n", path);
+#endif
+    // What a number that is counted and not there makes of recovery.
+    for (uint64_t i = 0; i < pool->count; i++) {
+        while (pool->number[i].value == 0) {
+#if defined PRINTS_WITHOUT_END
+            puts("waiting");
+#elif defined SPINS
+            __asm__ volatile("pause");
+#elif defined SLEEPS
+            pause();
+#else
+            break;
+#endif
+        }
+    }
 }
 
 void crashpoint_apply(const char *operation) {
