@@ -110,9 +110,13 @@ impl Clock {
 pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, TestError> {
     let settings = Settings::for_test(arguments, output.colours_on_stderr())?;
     let held = Held::take(&arguments.out)?;
+    let resume = arguments.resume && held.has_results()?;
+    if arguments.resume && !resume {
+        output.note("the run that was here had not tried anything: it begins anew");
+    }
     let scratch = held.scratch()?;
     let mut clock = Clock::default();
-    let prepared = match arguments.resume {
+    let prepared = match resume {
         true => prepare_again(&settings, &held)?,
         false => prepare(&settings, &held, scratch.path(), &mut clock, output)?,
     };
@@ -121,7 +125,7 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
         &held,
         scratch.path(),
         &prepared,
-        arguments.resume,
+        resume,
         &mut clock,
         output,
     )?;
@@ -359,7 +363,6 @@ fn explain(
     let mut causes = minimise::minimise(plan, &timeline, &references.lists, explored, worker)?;
     tell::merge(prepared, &timeline, &mut causes);
     worker.rewind()?;
-    worker.limits = plan.setup.limits;
     let details = tell::details(plan, &timeline, &references, &mut causes, worker)?;
     Ok(Tested {
         timeline,

@@ -35,7 +35,7 @@ void crashpoint_open(const char *path) {
         exit(1);
     }
 #ifdef GREETS
-    printf("recovered %s\n", path);
+    printf("recovered by process %d\n", (int)getpid());
 #endif
     // What a number that is counted and not there makes of recovery.
     for (uint64_t i = 0; i < pool->count; i++) {
