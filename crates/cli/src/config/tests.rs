@@ -280,7 +280,8 @@ fn for_test(text: &str, line: &str) -> Result<Settings, ConfigError> {
 #[test]
 fn options_of_a_test_win_over_the_file() {
     let line = "--operations 3 --seed 4 --ops-file o --strategy random --bound 1 \
-                --random-states 2 --oracle output --check ./c --ignore a --ignore b* --suffix 6 --no-probe --no-prune \
+                --random-states 2 --oracle output --check ./c --ignore a --ignore b* --suffix 6 \
+                --no-probe --no-prune \
                 --recovery once --timeout 3s --memory 1G --states 5 --states-per-point 0 \
                 --time 2m -j 0 --baseline b --model msync --pm x{pool} --operation f \
                 --set test.bound=8 -- ./other {ops} {pool}";
