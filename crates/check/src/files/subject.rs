@@ -11,6 +11,7 @@ use crate::image::ImageHash;
 use crate::judge::Observed;
 use crate::server::{End, Ended};
 use crate::subject::{Content, Place, Show, Subject};
+use crate::table::Key;
 use crate::timeline::{ListId, Moment, Phase, Span};
 use crate::worker::WorkerError;
 use crashpoint_persist::files::{Filler, Kind, MicroOp, Model, Trees, Walker};
@@ -262,6 +263,14 @@ impl<'a> Subject for Files<'a> {
             Phase::Opening => ListId(0),
             Phase::In(operation) => ListId(operation),
             Phase::After(operation) => ListId(operation + 1),
+        }
+    }
+
+    fn key(&self, phase: Phase, image: ImageHash) -> Key {
+        Key {
+            list: self.list(phase),
+            acknowledged: false,
+            image,
         }
     }
 

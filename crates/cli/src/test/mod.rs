@@ -28,6 +28,7 @@ use crashpoint_check::memory::Memory;
 use crashpoint_check::minimise::{self, Causes};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{self, AllReferences, ReferenceError};
+use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Timeline, Walk};
 use crashpoint_check::worker::{Worker, WorkerError};
 use crashpoint_report::{Finding, Report, TestFigures, json, junit, sarif};
@@ -96,6 +97,9 @@ impl TestError {
 /// A check that runs for less is not taken for a hang, however short the others are.
 const SHORTEST_HANG: Duration = Duration::from_millis(50);
 
+/// A check that prints less is not taken for one that prints without end.
+const LEAST_OUTPUT_BYTES: usize = 1 << 20;
+
 /// How long each phase took.
 #[derive(Default)]
 pub struct Clock {
@@ -116,6 +120,10 @@ impl Clock {
 pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, TestError> {
     let settings = Settings::for_test(arguments, output.colours_on_stderr())?;
     let held = Held::take(&arguments.out)?;
+    let resume = arguments.resume && held.has_results()?;
+    if arguments.resume && !resume {
+        output.note("the run that was here had not tried anything: it begins anew");
+    }
     let scratch = held.scratch()?;
     let mut clock = Clock::default();
     if let Some(dir) = &settings.target.dir {
@@ -123,14 +131,14 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
             settings: &settings,
             held: &held,
             scratch: scratch.path(),
-            resume: arguments.resume,
+            resume,
         };
         let report = test.run(dir, &mut clock, output)?;
         drop(scratch);
         held.forget_scratch();
         return conclude(arguments, &settings, &held, report, output);
     }
-    let prepared = match arguments.resume {
+    let prepared = match resume {
         true => prepare_again(&settings, &held)?,
         false => prepare(&settings, &held, scratch.path(), &mut clock, output)?,
     };
@@ -139,7 +147,7 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
         &held,
         scratch.path(),
         &prepared,
-        arguments.resume,
+        resume,
         &mut clock,
         output,
     )?;
@@ -297,11 +305,8 @@ fn test(
     let references = clock.time("references", || {
         references::references(&plan, &timeline, &mut workers, &prepared.printed)
     })?;
-    // Waiting for a hang costs as much as thousands of checks: what takes fifty times as long as
-    // any run without a crash does not end.
-    let hang = (references.slowest * 50).max(SHORTEST_HANG);
     for worker in &mut workers {
-        worker.limits.time = hang.min(settings.test.timeout);
+        tighten(&mut worker.limits, settings, &references);
     }
     let identity = plan::identity(settings, prepared);
     let mut problems = Vec::new();
@@ -346,6 +351,19 @@ fn test(
     Ok(tested)
 }
 
+/// Waiting for a hang costs as much as thousands of checks. What takes twenty times as much of a
+/// processor as any run without a crash, or sleeps for longer than they would take to do everything
+/// several times, does not end; nor does what prints twenty times as much.
+fn tighten(limits: &mut Limits, settings: &Settings, references: &AllReferences) {
+    let time = (references.busiest * 20).max(references.slowest * 4);
+    limits.time = time.max(SHORTEST_HANG).min(settings.test.timeout);
+    let most = references
+        .longest
+        .saturating_mul(20)
+        .max(LEAST_OUTPUT_BYTES);
+    limits.output_bytes = limits.output_bytes.min(most);
+}
+
 /// From failing states to causes with their stories.
 fn explain(
     plan: &Plan<'_>,
@@ -365,7 +383,6 @@ fn explain(
     let mut causes = minimise::minimise(&memory, explored, &mut memory.checker(worker))?;
     tell::merge(prepared, &timeline, &mut causes);
     worker.rewind()?;
-    worker.limits = plan.setup.limits;
     let details = tell::details(plan, &timeline, &references, &mut causes, worker)?;
     Ok(Tested {
         timeline,

@@ -309,14 +309,16 @@ impl Test<'_> {
             self.settings.target.run, test.check, test.oracle, test.timeout
         );
         let recorded = format!("{}-{:016x}", recording.count(), recorded(recording));
-        Identity::new(format!("{:016x}", plan::hash(&decisive)), recorded)
+        let settings = format!("{:016x}", plan::hash(decisive.as_bytes()));
+        let programs = test.check.iter().flat_map(plan::files_of);
+        Identity::new(settings, recorded, plan::contents(programs))
     }
 }
 
 /// What a recording is known by.
 fn recorded(recording: &FileRecording) -> u64 {
     let texts: String = recording.calls().map(|call| call.text).collect();
-    plan::hash(&texts)
+    plan::hash(texts.as_bytes())
 }
 
 fn printed(recording: &FileRecording) -> Vec<u8> {
