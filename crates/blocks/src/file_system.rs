@@ -1,0 +1,246 @@
+//! The file systems of the kernel: how each is made, mounted and let go.
+
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use crate::device::Device;
+use crate::disk::Disk;
+use crate::errors::{LabError, Need, Says as _};
+use crate::lab::Lab;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileSystem {
+    Ext4,
+    Ext4Writeback,
+    Ext4Journal,
+    Xfs,
+    Btrfs,
+}
+
+const MB: u64 = 1 << 20;
+/// How long a file system may take to be let go; a program that ended may need a moment.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl FileSystem {
+    pub const ALL: [FileSystem; 5] = [
+        FileSystem::Ext4,
+        FileSystem::Ext4Writeback,
+        FileSystem::Ext4Journal,
+        FileSystem::Xfs,
+        FileSystem::Btrfs,
+    ];
+
+    /// As users write it. A name of a model is the name of its file system.
+    pub fn from_name(name: &str) -> Option<FileSystem> {
+        let named =
+            |file_system: &FileSystem| file_system.name() == name || file_system.model() == name;
+        FileSystem::ALL.into_iter().find(named)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 => "ext4",
+            FileSystem::Ext4Writeback => "ext4-writeback",
+            FileSystem::Ext4Journal => "ext4-journal",
+            FileSystem::Xfs => "xfs",
+            FileSystem::Btrfs => "btrfs",
+        }
+    }
+
+    /// The model that is meant to describe it.
+    pub fn model(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 => "ext4-ordered",
+            FileSystem::Ext4Writeback => "ext4-writeback",
+            FileSystem::Ext4Journal => "ext4-journal",
+            FileSystem::Xfs => "xfs",
+            FileSystem::Btrfs => "btrfs",
+        }
+    }
+
+    /// As the kernel calls it.
+    fn kind(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 | FileSystem::Ext4Writeback | FileSystem::Ext4Journal => "ext4",
+            FileSystem::Xfs => "xfs",
+            FileSystem::Btrfs => "btrfs",
+        }
+    }
+
+    pub fn maker(self) -> &'static str {
+        match self.kind() {
+            "ext4" => "mkfs.ext4",
+            "xfs" => "mkfs.xfs",
+            "btrfs" => "mkfs.btrfs",
+            other => unreachable!("no kind is called {other}"),
+        }
+    }
+
+    /// The package of Debian that has the maker.
+    pub fn package(self) -> &'static str {
+        match self.kind() {
+            "ext4" => "e2fsprogs",
+            "xfs" => "xfsprogs",
+            "btrfs" => "btrfs-progs",
+            other => unreachable!("no kind is called {other}"),
+        }
+    }
+
+    /// Disks are small: what is not written takes no memory, but making takes time.
+    pub fn least_size(self) -> u64 {
+        match self {
+            FileSystem::Ext4 | FileSystem::Ext4Writeback | FileSystem::Ext4Journal => 64 * MB,
+            FileSystem::Xfs => 320 * MB,
+            FileSystem::Btrfs => 160 * MB,
+        }
+    }
+
+    /// Where the maker lies; it is often not on the path of ordinary users.
+    pub(crate) fn find_maker(self) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path);
+        let folders = folders.chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
+        let mut files = folders.map(|folder| folder.join(self.maker()));
+        files.find(|file| file.is_file())
+    }
+
+    /// Nothing is discarded, so that what lay on the disk before stays to be seen, and nothing is
+    /// left for the kernel to do later in the background.
+    fn maker_arguments(self) -> &'static [&'static str] {
+        match self.kind() {
+            "ext4" => &[
+                "-q",
+                "-F",
+                "-b",
+                "4096",
+                "-E",
+                "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+            ],
+            "xfs" => &["-q", "-f", "-K"],
+            "btrfs" => &["-q", "-f", "-K"],
+            other => unreachable!("no kind is called {other}"),
+        }
+    }
+
+    /// Beyond the defaults of the kernel.
+    fn options(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 => "",
+            FileSystem::Ext4Writeback => "data=writeback",
+            FileSystem::Ext4Journal => "data=journal",
+            // Images of one file system carry one identity.
+            FileSystem::Xfs => "nouuid",
+            FileSystem::Btrfs => "nodiscard",
+        }
+    }
+
+    /// An option for a commit every second, where there is one.
+    pub(crate) fn quick_commits(self) -> Option<&'static str> {
+        match self {
+            FileSystem::Ext4
+            | FileSystem::Ext4Writeback
+            | FileSystem::Ext4Journal
+            | FileSystem::Btrfs => Some("commit=1"),
+            FileSystem::Xfs => None,
+        }
+    }
+
+    /// Makes an empty file system on a device.
+    pub fn make(self, device: &Device) -> Result<(), LabError> {
+        let Some(maker) = self.find_maker() else {
+            return Err(LabError::Needs(vec![Need::Maker(self)]));
+        };
+        let mut command = Command::new(&maker);
+        command.args(self.maker_arguments()).arg(device.path());
+        command.stdin(Stdio::null());
+        let output = command.output();
+        let output = output.or_says(|| format!("run {}", maker.display()))?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            return Err(LabError::Tool {
+                command: self.maker().to_owned(),
+                output: text.trim().to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// A disk with an empty file system, and the device that it was made on.
+    pub fn new_device(self, lab: &Lab, size: u64) -> Result<Device, LabError> {
+        let size = size.max(self.least_size()).next_multiple_of(MB);
+        let device = lab.device(Disk::new(size))?;
+        self.make(&device)?;
+        Ok(device)
+    }
+
+    /// Mounts a device; recovery from a crash happens here.
+    pub fn mount(self, lab: &Lab, device: &Device, options: &str) -> Result<Mounted, LabError> {
+        let name = device.path().file_name().unwrap_or_default();
+        let folder = lab.mount_point(&format!("on-{}", name.to_string_lossy()))?;
+        let parts = [self.options(), options];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let options = CString::new(parts.join(",")).expect("options have no zero");
+        let mounted = rustix::mount::mount(
+            device.path(),
+            &folder,
+            self.kind(),
+            MountFlags::empty(),
+            Some(&*options),
+        );
+        mounted.or_says(|| format!("mount {}", self.name()))?;
+        Ok(Mounted {
+            folder,
+            is_mounted: true,
+        })
+    }
+}
+
+/// A file system in use; it is let go when this is dropped.
+#[derive(Debug)]
+pub struct Mounted {
+    folder: PathBuf,
+    is_mounted: bool,
+}
+
+impl Mounted {
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Lets go of the file system; all that it has not written yet it writes now.
+    pub fn unmount(mut self) -> Result<(), LabError> {
+        self.is_mounted = false;
+        let begin = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match rustix::mount::unmount(&self.folder, UnmountFlags::empty()) {
+                Ok(()) => return Ok(()),
+                Err(Errno::BUSY) if begin.elapsed() < PATIENCE => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(100));
+                }
+                Err(Errno::BUSY) => {
+                    let _ = rustix::mount::unmount(&self.folder, UnmountFlags::DETACH);
+                    let what = self.folder.display().to_string();
+                    return Err(LabError::Busy { what });
+                }
+                Err(error) => {
+                    return Err(error).or_says(|| format!("unmount {}", self.folder.display()));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            let _ = rustix::mount::unmount(&self.folder, UnmountFlags::DETACH);
+        }
+    }
+}
