@@ -6,7 +6,7 @@
 //! equal byte for byte have the same hash.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Bytes of a block: what all three file systems write at once.
 pub const BLOCK: usize = 4096;
@@ -27,8 +27,17 @@ impl Block {
     /// # Panics
     /// If there are more bytes than a block holds.
     pub fn new(bytes: &[u8]) -> Arc<Block> {
+        // Makers of file systems write many.
+        static ZEROS: LazyLock<Arc<Block>> = LazyLock::new(|| Block::hashed([0; BLOCK]));
+        if bytes.iter().all(|byte| *byte == 0) {
+            return ZEROS.clone();
+        }
         let mut whole = [0; BLOCK];
         whole[..bytes.len()].copy_from_slice(bytes);
+        Block::hashed(whole)
+    }
+
+    fn hashed(whole: [u8; BLOCK]) -> Arc<Block> {
         let mut hasher = DefaultHasher::new();
         whole.hash(&mut hasher);
         Arc::new(Block {

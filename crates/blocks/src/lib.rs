@@ -3,7 +3,7 @@
 //! A file-system model says what a crash may leave; this crate asks the kernel. A workload runs on
 //! a real ext4, xfs or btrfs whose disk is ours: it lives in memory and writes down what reaches it
 //! and in which order ([`Device`], [`Recording`]). A crash image is what a disk may hold when the
-//! power goes out: all that was flushed, and of the rest any part ([`images`]). Each image is
+//! power goes out: all that was flushed, and of the rest any part ([`images()`]). Each image is
 //! mounted, so that the file system recovers, and what it shows is looked at.
 //!
 //! What is seen is possible on this kernel, without doubt. What is not seen is not impossible: only
@@ -15,19 +15,30 @@
 //! children see ([`Lab`]), and is gone when they are.
 #![deny(unsafe_code)]
 
+mod confirm;
 mod daemon;
 mod device;
 mod disk;
 mod errors;
 mod file_system;
+mod images;
 mod kernel;
 mod lab;
 mod recording;
+mod rig;
+mod workload;
 
+pub use confirm::{
+    Answer, Budget, Crash, Question, RunAnswer, Timing, Trial, Verdict, Witness, confirm,
+    copy_folder,
+};
 pub use daemon::Slow;
 pub use device::Device;
 pub use disk::{BLOCK, Disk, FILL};
 pub use errors::{LabError, Need};
 pub use file_system::{FileSystem, Mounted};
+pub use images::{Choice, FEW, Image, ImageKind, images};
 pub use lab::Lab;
 pub use recording::{Record, Recording, SECTOR};
+pub use rig::{Circumstances, Look, Rig, Run};
+pub use workload::Ended;

@@ -48,15 +48,18 @@ impl Unit {
         pieces(offset, bytes.len()).map(unit).collect()
     }
 
-    /// The same in sectors, but only those that `before` does not hold already.
-    pub(crate) fn sectors(&self, before: &Disk) -> Vec<Unit> {
+    /// The same in sectors, but only those that not all of `disks` hold already.
+    pub(crate) fn sectors(&self, disks: &[&Disk]) -> Vec<Unit> {
         let (start, bytes) = self.bytes();
         let mut sectors = Vec::new();
         for (number, sector) in bytes.chunks(SECTOR).enumerate() {
             let start = start + number * SECTOR;
-            let mut old = vec![0; sector.len()];
-            before.read((self.index * BLOCK + start) as u64, &mut old);
-            if old != sector {
+            let differs = |disk: &&Disk| {
+                let mut old = vec![0; sector.len()];
+                disk.read((self.index * BLOCK + start) as u64, &mut old);
+                old != sector
+            };
+            if disks.iter().any(differs) {
                 sectors.push(Unit {
                     index: self.index,
                     content: Content::Part {
