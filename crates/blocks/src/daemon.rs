@@ -83,35 +83,35 @@ impl Shared {
 /// opened.
 pub(crate) fn serve(shared: Shared, file: &Path) -> Result<(), LabError> {
     let (ready, is_ready) = mpsc::channel();
-    let path = file.to_owned();
-    let spawned = thread::Builder::new()
-        .name("disk".to_owned())
-        .spawn(move || {
-            let session = match start(shared, path) {
-                Ok(session) => session,
-                Err(error) => {
-                    let _ = ready.send(Err(error));
-                    return;
-                }
-            };
+    let spawned = kernel::spawn_apart(shared, file.to_owned(), ready, answer);
+    spawned.or_says(|| "start the thread of a disk".to_owned())?;
+    is_ready.recv().unwrap_or_else(|_| {
+        let gone = io::Error::other("its thread ended");
+        Err(gone).or_says(|| "serve a disk".to_owned())
+    })
+}
+
+/// What the thread of a disk does.
+fn answer(
+    apart: io::Result<()>,
+    shared: Shared,
+    file: PathBuf,
+    ready: Sender<Result<(), LabError>>,
+) {
+    let apart = apart.or_says(|| "separate the descriptors of a disk".to_owned());
+    match apart.and_then(|()| start(shared, &file)) {
+        Ok(session) => {
             let _ = ready.send(Ok(()));
             // An error means that the kernel has closed its end; whoever uses the disk hears of it.
             let _ = session.run();
-        });
-    spawned.or_says(|| "start the thread of a disk".to_owned())?;
-    let answer = is_ready.recv().unwrap_or_else(|_| {
-        let gone = io::Error::other("its thread ended");
-        Err(gone).or_says(|| "serve a disk".to_owned())
-    });
-    answer
+        }
+        Err(error) => {
+            let _ = ready.send(Err(error));
+        }
+    }
 }
 
-fn start(shared: Shared, file: PathBuf) -> Result<Session<Served>, LabError> {
-    #[expect(unsafe_code, reason = "the contract of a table of descriptors")]
-    // SAFETY: this thread has just begun and was given values and a channel, no descriptor. Its
-    // descriptor of FUSE stays with it and with the threads that it starts, which share its table.
-    let own = unsafe { kernel::own_descriptors() };
-    own.or_says(|| "separate the descriptors of a disk".to_owned())?;
+fn start(shared: Shared, file: &Path) -> Result<Session<Served>, LabError> {
     let fuse = File::options().read(true).write(true).open("/dev/fuse");
     let fuse = fuse.or_says(|| "open /dev/fuse".to_owned())?;
     let options = format!(
@@ -120,7 +120,7 @@ fn start(shared: Shared, file: PathBuf) -> Result<Session<Served>, LabError> {
     );
     let options = CString::new(options).expect("there is no zero in it");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    let mounted = rustix::mount::mount("crashpoint", &file, "fuse", flags, Some(&*options));
+    let mounted = rustix::mount::mount("crashpoint", file, "fuse", flags, Some(&*options));
     mounted.or_says(|| format!("mount a disk at {}", file.display()))?;
     let size = shared.lock().disk.size();
     let (late, is_late) = mpsc::channel();

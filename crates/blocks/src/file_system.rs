@@ -15,9 +15,21 @@ use crate::lab::Lab;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileSystem {
+    /// As it comes.
     Ext4,
     Ext4Writeback,
     Ext4Journal,
+    Ext4DioreadLock,
+    Ext4Nodelalloc,
+    Ext4WritebackNodelalloc,
+    Xfs,
+    Btrfs,
+}
+
+/// File systems of one kind differ in how they are mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Ext4,
     Xfs,
     Btrfs,
 }
@@ -27,15 +39,18 @@ const MB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl FileSystem {
-    pub const ALL: [FileSystem; 5] = [
+    pub const ALL: [FileSystem; 8] = [
         FileSystem::Ext4,
         FileSystem::Ext4Writeback,
         FileSystem::Ext4Journal,
+        FileSystem::Ext4DioreadLock,
+        FileSystem::Ext4Nodelalloc,
+        FileSystem::Ext4WritebackNodelalloc,
         FileSystem::Xfs,
         FileSystem::Btrfs,
     ];
 
-    /// As users write it. A name of a model is the name of its file system.
+    /// As users write it: `ext4`, or the name of a model.
     pub fn from_name(name: &str) -> Option<FileSystem> {
         let named =
             |file_system: &FileSystem| file_system.name() == name || file_system.model() == name;
@@ -47,6 +62,9 @@ impl FileSystem {
             FileSystem::Ext4 => "ext4",
             FileSystem::Ext4Writeback => "ext4-writeback",
             FileSystem::Ext4Journal => "ext4-journal",
+            FileSystem::Ext4DioreadLock => "ext4-dioread-lock",
+            FileSystem::Ext4Nodelalloc => "ext4-nodelalloc",
+            FileSystem::Ext4WritebackNodelalloc => "ext4-writeback-nodelalloc",
             FileSystem::Xfs => "xfs",
             FileSystem::Btrfs => "btrfs",
         }
@@ -56,47 +74,52 @@ impl FileSystem {
     pub fn model(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "ext4-ordered",
-            FileSystem::Ext4Writeback => "ext4-writeback",
-            FileSystem::Ext4Journal => "ext4-journal",
-            FileSystem::Xfs => "xfs",
-            FileSystem::Btrfs => "btrfs",
+            FileSystem::Ext4Writeback
+            | FileSystem::Ext4Journal
+            | FileSystem::Ext4DioreadLock
+            | FileSystem::Ext4Nodelalloc
+            | FileSystem::Ext4WritebackNodelalloc
+            | FileSystem::Xfs
+            | FileSystem::Btrfs => self.name(),
         }
     }
 
-    /// As the kernel calls it.
-    fn kind(self) -> &'static str {
+    fn kind(self) -> Kind {
         match self {
-            FileSystem::Ext4 | FileSystem::Ext4Writeback | FileSystem::Ext4Journal => "ext4",
-            FileSystem::Xfs => "xfs",
-            FileSystem::Btrfs => "btrfs",
+            FileSystem::Ext4
+            | FileSystem::Ext4Writeback
+            | FileSystem::Ext4Journal
+            | FileSystem::Ext4DioreadLock
+            | FileSystem::Ext4Nodelalloc
+            | FileSystem::Ext4WritebackNodelalloc => Kind::Ext4,
+            FileSystem::Xfs => Kind::Xfs,
+            FileSystem::Btrfs => Kind::Btrfs,
         }
     }
 
     pub fn maker(self) -> &'static str {
         match self.kind() {
-            "ext4" => "mkfs.ext4",
-            "xfs" => "mkfs.xfs",
-            "btrfs" => "mkfs.btrfs",
-            other => unreachable!("no kind is called {other}"),
+            Kind::Ext4 => "mkfs.ext4",
+            Kind::Xfs => "mkfs.xfs",
+            Kind::Btrfs => "mkfs.btrfs",
         }
     }
 
     /// The package of Debian that has the maker.
     pub fn package(self) -> &'static str {
         match self.kind() {
-            "ext4" => "e2fsprogs",
-            "xfs" => "xfsprogs",
-            "btrfs" => "btrfs-progs",
-            other => unreachable!("no kind is called {other}"),
+            Kind::Ext4 => "e2fsprogs",
+            Kind::Xfs => "xfsprogs",
+            Kind::Btrfs => "btrfs-progs",
         }
     }
 
     /// Disks are small: what is not written takes no memory, but making takes time.
     pub fn least_size(self) -> u64 {
-        match self {
-            FileSystem::Ext4 | FileSystem::Ext4Writeback | FileSystem::Ext4Journal => 64 * MB,
-            FileSystem::Xfs => 320 * MB,
-            FileSystem::Btrfs => 160 * MB,
+        match self.kind() {
+            Kind::Ext4 => 64 * MB,
+            Kind::Xfs => 320 * MB,
+            Kind::Btrfs => 160 * MB,
         }
     }
 
@@ -112,18 +135,10 @@ impl FileSystem {
     /// Nothing is discarded, so that what lay on the disk before stays to be seen, and nothing is
     /// left for the kernel to do later in the background.
     fn maker_arguments(self) -> &'static [&'static str] {
+        const EXT4: &str = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
         match self.kind() {
-            "ext4" => &[
-                "-q",
-                "-F",
-                "-b",
-                "4096",
-                "-E",
-                "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
-            ],
-            "xfs" => &["-q", "-f", "-K"],
-            "btrfs" => &["-q", "-f", "-K"],
-            other => unreachable!("no kind is called {other}"),
+            Kind::Ext4 => &["-q", "-F", "-b", "4096", "-E", EXT4],
+            Kind::Xfs | Kind::Btrfs => &["-q", "-f", "-K"],
         }
     }
 
@@ -133,6 +148,9 @@ impl FileSystem {
             FileSystem::Ext4 => "",
             FileSystem::Ext4Writeback => "data=writeback",
             FileSystem::Ext4Journal => "data=journal",
+            FileSystem::Ext4DioreadLock => "dioread_lock",
+            FileSystem::Ext4Nodelalloc => "nodelalloc",
+            FileSystem::Ext4WritebackNodelalloc => "data=writeback,nodelalloc",
             // Images of one file system carry one identity.
             FileSystem::Xfs => "nouuid",
             FileSystem::Btrfs => "nodiscard",
@@ -141,12 +159,17 @@ impl FileSystem {
 
     /// An option for a commit every second, where there is one.
     pub(crate) fn quick_commits(self) -> Option<&'static str> {
-        match self {
-            FileSystem::Ext4
-            | FileSystem::Ext4Writeback
-            | FileSystem::Ext4Journal
-            | FileSystem::Btrfs => Some("commit=1"),
-            FileSystem::Xfs => None,
+        match self.kind() {
+            Kind::Ext4 | Kind::Btrfs => Some("commit=1"),
+            Kind::Xfs => None,
+        }
+    }
+
+    fn kernel_name(self) -> &'static str {
+        match self.kind() {
+            Kind::Ext4 => "ext4",
+            Kind::Xfs => "xfs",
+            Kind::Btrfs => "btrfs",
         }
     }
 
@@ -188,7 +211,7 @@ impl FileSystem {
         let mounted = rustix::mount::mount(
             device.path(),
             &folder,
-            self.kind(),
+            self.kernel_name(),
             MountFlags::empty(),
             Some(&*options),
         );

@@ -10,12 +10,17 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::thread;
 
 use rustix::ioctl::{
     self, IntegerSetter, Ioctl, IoctlOutput, NoArg, Opcode, Setter, ioctl as control,
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use crate::daemon::Shared;
+use crate::errors::LabError;
 
 /// From here on, the calling thread and all threads and processes it starts have mounts of their
 /// own.
@@ -25,17 +30,27 @@ pub fn own_mounts() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?)
 }
 
-/// Gives the calling thread a table of descriptors of its own, empty but for the standard ones.
+/// Starts a thread with a table of descriptors of its own, empty but for the standard ones.
 ///
 /// For a thread that answers for a device: when the process is killed, its descriptors are closed
-/// although another thread of the process may hang in the very file system that it serves.
-///
-/// # Safety
-/// The thread holds no descriptor, and shares none with other threads later on.
-pub unsafe fn own_descriptors() -> io::Result<()> {
-    // SAFETY: by contract nothing of this thread uses a descriptor of the old table.
+/// although another thread of the process may hang in the very file system that it serves. What it
+/// is given holds no descriptor, which would mean something else to it; hence no closure.
+pub fn spawn_apart(
+    shared: Shared,
+    path: PathBuf,
+    answer: Sender<Result<(), LabError>>,
+    work: fn(io::Result<()>, Shared, PathBuf, Sender<Result<(), LabError>>),
+) -> io::Result<()> {
+    let thread = thread::Builder::new().name("disk".to_owned());
+    thread.spawn(move || work(own_descriptors(), shared, path, answer))?;
+    Ok(())
+}
+
+fn own_descriptors() -> io::Result<()> {
+    // SAFETY: this is called by `spawn_apart` alone, in a thread that has just begun and that was
+    // given no descriptor.
     unsafe { unshare_unsafe(UnshareFlags::FILES) }?;
-    // SAFETY: the table is this thread's own now, and by contract it holds none of them.
+    // SAFETY: the table is this thread's own now, and it holds no descriptor of it.
     match unsafe { libc::close_range(3, libc::c_uint::MAX, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
