@@ -22,6 +22,7 @@ use crate::errors::{LabError, Says as _};
 use crate::file_system::FileSystem;
 use crate::images::{Choice, ImageKind, images};
 use crate::lab::Lab;
+use crate::recording::Recording;
 use crate::rig::{Circumstances, Look, Rig, Run};
 use crate::workload::{self, Ended};
 
@@ -184,9 +185,7 @@ impl Search<'_> {
             ..Answer::default()
         };
         let mut data = HashSet::new();
-        let mut looked = HashSet::new();
         for (number, timing) in Timing::ALL.into_iter().enumerate() {
-            let left = Timing::ALL.len() - number;
             let circumstances = Circumstances {
                 slow: (timing == Timing::SlowData).then(|| Slow {
                     delay: DELAY,
@@ -194,71 +193,83 @@ impl Search<'_> {
                 }),
                 quick_commits: false,
             };
-            let recorded = self.rig.record(&base, &circumstances, |run| {
+            let (recording, ended) = self.rig.record(&base, &circumstances, |run| {
                 let ended = self.workload(trial, run, timing)?;
                 let blocks = run.data_blocks();
                 data.extend(blocks.or_says(|| "read what the workload wrote".to_owned())?);
                 Ok(ended)
-            });
-            let (recording, ended) = recorded?;
-            let mut run = RunAnswer {
-                timing,
-                ended,
-                writes: recording.writes(),
-                flushes: recording.flushes(),
-                images: 0,
-                seen: 0,
-                unclear: 0,
-                reason: None,
-            };
+            })?;
+            let runs = (Timing::ALL.len() - number) as u32;
             let spent = self.begin.elapsed();
-            let time = self.question.budget.time.saturating_sub(spent) / left as u32;
-            let end = Instant::now() + time;
-            let most = self
-                .question
-                .budget
-                .images
-                .saturating_sub(answer.looked_at())
-                / left;
-            for image in images(&recording, self.question.choice) {
-                let enough = answer.seen() + run.seen >= self.question.budget.seen;
-                if enough || run.images >= most || Instant::now() >= end {
-                    answer.complete = false;
-                    break;
-                }
-                // The same image after other output may be judged differently.
-                if !looked.insert((image.disk.hash(), image.passed)) {
-                    continue;
-                }
-                let printed = run.ended.printed.get(..image.passed as usize);
-                let printed = printed.unwrap_or(&run.ended.printed);
-                let crash = Crash {
-                    printed,
-                    timing,
-                    kind: image.kind,
-                };
-                let verdict = self.look(&image.disk, trial, &crash)?;
-                run.images += 1;
-                match verdict {
-                    Verdict::Fine => {}
-                    Verdict::Unclear(reason) => {
-                        run.unclear += 1;
-                        run.reason.get_or_insert(reason);
-                    }
-                    Verdict::Lost(text) => {
-                        run.seen += 1;
-                        answer.witnesses.push(Witness {
-                            timing,
-                            kind: image.kind,
-                            printed: printed.len(),
-                            text,
-                        });
-                    }
-                }
-            }
-            answer.runs.push(run);
+            let budget = Budget {
+                images: self.left(answer.looked_at()) / runs as usize,
+                time: self.question.budget.time.saturating_sub(spent) / runs,
+                seen: self.question.budget.seen.saturating_sub(answer.seen()),
+            };
+            self.search(&recording, timing, ended, budget, trial, &mut answer)?;
         }
         Ok(answer)
+    }
+
+    /// Images that may still be looked at.
+    fn left(&self, looked_at: usize) -> usize {
+        self.question.budget.images.saturating_sub(looked_at)
+    }
+
+    /// Looks at the images of one run.
+    fn search(
+        &self,
+        recording: &Recording,
+        timing: Timing,
+        ended: Ended,
+        budget: Budget,
+        trial: &mut dyn Trial,
+        answer: &mut Answer,
+    ) -> Result<(), LabError> {
+        let mut run = RunAnswer {
+            timing,
+            ended,
+            writes: recording.writes(),
+            flushes: recording.flushes(),
+            images: 0,
+            seen: 0,
+            unclear: 0,
+            reason: None,
+        };
+        let end = Instant::now() + budget.time;
+        for image in images(recording, self.question.choice) {
+            if run.seen >= budget.seen || run.images >= budget.images || Instant::now() >= end {
+                answer.complete = false;
+                break;
+            }
+            let printed = run.ended.printed.get(..image.passed as usize);
+            let printed = printed.unwrap_or(&run.ended.printed);
+            let crash = Crash {
+                printed,
+                timing,
+                kind: image.kind,
+            };
+            let verdict = self.look(&image.disk, trial, &crash)?;
+            run.images += 1;
+            match verdict {
+                Verdict::Fine => {}
+                Verdict::Unclear(reason) => {
+                    run.unclear += 1;
+                    run.reason.get_or_insert(reason);
+                }
+                Verdict::Lost(text) => {
+                    run.seen += 1;
+                    answer.witnesses.push(Witness {
+                        timing,
+                        kind: image.kind,
+                        printed: printed.len(),
+                        text,
+                    });
+                }
+            }
+        }
+        answer.runs.push(run);
+        Ok(())
     }
 
     fn name(&self) -> &'static str {

@@ -26,6 +26,7 @@ mod kernel;
 mod lab;
 mod recording;
 mod rig;
+mod tree;
 mod workload;
 
 pub use confirm::{
@@ -41,4 +42,5 @@ pub use images::{Choice, FEW, Image, ImageKind, images};
 pub use lab::Lab;
 pub use recording::{Record, Recording, SECTOR};
 pub use rig::{Circumstances, Look, Rig, Run};
+pub use tree::FolderTree;
 pub use workload::Ended;
