@@ -19,7 +19,7 @@ use rustix::mount::UnmountFlags;
 use crate::daemon::Slow;
 use crate::disk::Disk;
 use crate::errors::{LabError, Says as _};
-use crate::file_system::FileSystem;
+use crate::file_system::{Access, FileSystem};
 use crate::images::{Choice, ImageKind, images};
 use crate::lab::Lab;
 use crate::recording::Recording;
@@ -194,11 +194,9 @@ impl Search<'_> {
                 quick_commits: false,
             };
             let (recording, ended) = self.rig.record(&base, &circumstances, |run| {
-                let ended = self.workload(trial, run, timing)?;
-                let blocks = run.data_blocks();
-                data.extend(blocks.or_says(|| "read what the workload wrote".to_owned())?);
-                Ok(ended)
+                self.workload(trial, run, timing)
             })?;
+            data.extend(self.rig.data_blocks()?);
             let runs = (Timing::ALL.len() - number) as u32;
             let spent = self.begin.elapsed();
             let budget = Budget {
@@ -320,7 +318,7 @@ impl Search<'_> {
         crash: &Crash<'_>,
     ) -> Result<Verdict, LabError> {
         let folder = self.question.folder;
-        let looked = self.rig.look(image, |real| {
+        let looked = self.rig.look(image, Access::Write, |real| {
             let covered = cover(folder, real)?;
             let verdict = trial.check(folder, crash);
             covered.uncover()?;

@@ -34,6 +34,13 @@ enum Kind {
     Btrfs,
 }
 
+/// How a file system is mounted. Also one that is only to be read recovers first, and costs less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
 const MB: u64 = 1 << 20;
 /// How long a file system may take to be let go; a program that ended may need a moment.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -202,17 +209,27 @@ impl FileSystem {
     }
 
     /// Mounts a device; recovery from a crash happens here.
-    pub fn mount(self, lab: &Lab, device: &Device, options: &str) -> Result<Mounted, LabError> {
+    pub fn mount(
+        self,
+        lab: &Lab,
+        device: &Device,
+        access: Access,
+        options: &str,
+    ) -> Result<Mounted, LabError> {
         let name = device.path().file_name().unwrap_or_default();
         let folder = lab.mount_point(&format!("on-{}", name.to_string_lossy()))?;
         let parts = [self.options(), options];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let options = CString::new(parts.join(",")).expect("options have no zero");
+        let flags = match access {
+            Access::Write => MountFlags::empty(),
+            Access::Read => MountFlags::RDONLY,
+        };
         let mounted = rustix::mount::mount(
             device.path(),
             &folder,
             self.kernel_name(),
-            MountFlags::empty(),
+            flags,
             Some(&*options),
         );
         mounted.or_says(|| format!("mount {}", self.name()))?;

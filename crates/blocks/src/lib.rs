@@ -37,7 +37,7 @@ pub use daemon::Slow;
 pub use device::Device;
 pub use disk::{BLOCK, Disk, FILL};
 pub use errors::{LabError, Need};
-pub use file_system::{FileSystem, Mounted};
+pub use file_system::{Access, FileSystem, Mounted};
 pub use images::{Choice, FEW, Image, ImageKind, images};
 pub use lab::Lab;
 pub use recording::{Record, Recording, SECTOR};

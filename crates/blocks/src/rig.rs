@@ -10,7 +10,7 @@ use crate::daemon::Slow;
 use crate::device::Device;
 use crate::disk::{BLOCK, Block, Disk};
 use crate::errors::{LabError, Says as _};
-use crate::file_system::FileSystem;
+use crate::file_system::{Access, FileSystem};
 use crate::lab::Lab;
 use crate::recording::Recording;
 
@@ -67,13 +67,6 @@ impl Run<'_> {
     /// Syncs the folder and those in it, as anybody may: names become durable, data need not.
     pub fn sync_folders(&self) -> io::Result<()> {
         sync_folders(self.folder)
-    }
-
-    /// What the files of the workload hold now, block by block, as [`Slow`] wants it.
-    pub fn data_blocks(&self) -> io::Result<HashSet<u64>> {
-        let mut blocks = HashSet::new();
-        collect_blocks(self.folder, &mut blocks)?;
-        Ok(blocks)
     }
 }
 
@@ -137,7 +130,9 @@ impl<'a> Rig<'a> {
         fill: impl FnOnce(&Path) -> Result<(), LabError>,
     ) -> Result<Disk, LabError> {
         self.device.load(self.empty.clone())?;
-        let mounted = self.file_system.mount(self.lab, &self.device, "")?;
+        let mounted = self
+            .file_system
+            .mount(self.lab, &self.device, Access::Write, "")?;
         let root = mounted.folder();
         for folder in [FOLDER, ASIDE] {
             fs::create_dir(root.join(folder)).or_says(|| format!("create the folder {folder}"))?;
@@ -161,7 +156,9 @@ impl<'a> Rig<'a> {
             false => "",
         };
         self.device.load(base.clone())?;
-        let mounted = self.file_system.mount(self.lab, &self.device, options)?;
+        let mounted = self
+            .file_system
+            .mount(self.lab, &self.device, Access::Write, options)?;
         let run = Run {
             folder: &mounted.folder().join(FOLDER),
             root: mounted.folder(),
@@ -179,14 +176,28 @@ impl<'a> Rig<'a> {
         Ok((recording, worked?))
     }
 
-    /// Mounts an image and looks at the folder. The image may be written to; it is thrown away.
+    /// What files hold after the last recording, block by block, as [`Slow`] wants it.
+    pub fn data_blocks(&self) -> Result<HashSet<u64>, LabError> {
+        let collected = self.look(&self.device.disk(), Access::Read, |folder| {
+            let mut blocks = HashSet::new();
+            collect_blocks(folder, &mut blocks).map(|()| blocks)
+        })?;
+        match collected {
+            Look::Mounted(blocks) => blocks,
+            Look::Unmountable(error) => Err(io::Error::other(error)),
+        }
+        .or_says(|| "read what was written".to_owned())
+    }
+
+    /// Mounts an image and looks at the folder. What is written there is thrown away.
     pub fn look<T>(
         &self,
         image: &Disk,
+        access: Access,
         look: impl FnOnce(&Path) -> T,
     ) -> Result<Look<T>, LabError> {
         self.device.load(image.clone())?;
-        match self.file_system.mount(self.lab, &self.device, "") {
+        match self.file_system.mount(self.lab, &self.device, access, "") {
             Ok(mounted) => {
                 let seen = look(&mounted.folder().join(FOLDER));
                 mounted.unmount()?;

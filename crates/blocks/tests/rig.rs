@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crashpoint_blocks::{
-    Choice, Circumstances, FileSystem, Lab, LabError, Look, Rig, Slow, images,
+    Access, Choice, Circumstances, FileSystem, Lab, LabError, Look, Rig, Slow, images,
 };
 
 const REAL: [FileSystem; 3] = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
@@ -39,12 +39,14 @@ fn seen(
         })?;
         let mut seen = BTreeSet::new();
         for image in images(&recording, Choice::default()).take(60) {
-            let look = rig.look(&image.disk, |folder| {
-                match fs::read_to_string(folder.join("file")) {
+            let look = rig.look(
+                &image.disk,
+                Access::Read,
+                |folder| match fs::read_to_string(folder.join("file")) {
                     Ok(text) => text,
                     Err(error) => error.kind().to_string(),
-                }
-            })?;
+                },
+            )?;
             match look {
                 Look::Mounted(text) => seen.insert((image.passed, text)),
                 Look::Unmountable(error) => panic!("{}: {error}", file_system.name()),
@@ -182,9 +184,10 @@ fn hang() {
         let base = rig.prepare(|_| Ok(()))?;
         let data = rig.record(&base, &Circumstances::default(), |run| {
             write_and_sync(run.folder);
-            Ok(run.data_blocks().expect("they can be read"))
+            Ok(())
         });
-        let blocks: HashSet<u64> = data?.1;
+        data?;
+        let blocks: HashSet<u64> = rig.data_blocks()?;
         let slow = Slow {
             delay: Duration::from_secs(3600 * 5),
             blocks,
