@@ -7,11 +7,13 @@
 //! come from, so that a line's history stays small.
 //!
 //! [`graph`] says which sets of stores a crash may leave behind, under this model and under others.
+//! [`files`] says the same of what system calls did to files, in the same terms.
 //!
 //! **Architecture invariant:** this crate performs no I/O and judges nothing: it says what state a
 //! byte is in, never whether that is right.
 #![forbid(unsafe_code)]
 
+pub mod files;
 pub mod graph;
 pub mod lines;
 pub mod origin;

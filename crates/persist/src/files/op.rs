@@ -1,0 +1,185 @@
+//! What persists whole: the micro-operations that system calls are made of.
+
+use crashpoint_trace::files::{Allocation, InodeId, InodeKind, Slot, StackId, Through};
+use std::sync::Arc;
+
+/// Unit in which a file system writes data.
+pub const BLOCK_BYTES: u64 = 4096;
+/// Unit that a device writes whole.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// A micro-operation, and where it comes from. Its number is a [`super::NodeId`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MicroOp<'a> {
+    /// Of its call; the micro-operations of one call share it.
+    pub order: u64,
+    /// The call's place among those that were fed, from 0.
+    pub call: u32,
+    pub process: u32,
+    pub thread: u32,
+    pub stack: StackId,
+    /// How the file, or the entry, was called when it happened, as seen from the watched folder.
+    pub path: Arc<str>,
+    pub kind: Kind<'a>,
+}
+
+/// What a write finds on the disk, which decides what a crash may show in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The block is on the disk, and so is the size that makes these bytes visible.
+    Over,
+    /// The last block on the disk, behind the end of the file.
+    Tail,
+    /// The block is not on the disk for certain, or not yet part of the file.
+    Fresh,
+    /// Appended to a block that was fresh and may have been written in the meantime.
+    Both,
+}
+
+/// Bytes to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Data<'a> {
+    Bytes(&'a [u8]),
+    /// So many.
+    Zeros(u64),
+}
+
+impl Data<'_> {
+    pub fn len(&self) -> u64 {
+        match self {
+            Data::Bytes(bytes) => bytes.len() as u64,
+            Data::Zeros(length) => *length,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind<'a> {
+    /// `I`. Nobody sees an inode without a name, and a name is never durable without its inode
+    /// (rule K1): so this is no node of its own, but part of all that follows. It is never pending
+    /// and never told to be durable.
+    Create {
+        inode: InodeId,
+        kind: InodeKind<'a>,
+        mode: u32,
+    },
+    /// Kept free for the second half of the rename before it, which may come apart later. It is
+    /// never pending and never told to be durable.
+    Reserved { inode: InodeId },
+    /// `L`
+    Link { slot: Slot<'a>, inode: InodeId },
+    /// `U`
+    Unlink { slot: Slot<'a>, inode: InodeId },
+    /// `R`, where it is atomic.
+    Rename {
+        from: Slot<'a>,
+        to: Slot<'a>,
+        inode: InodeId,
+        victim: Option<InodeId>,
+    },
+    /// The half of a rename that changes the new name.
+    RenameTarget {
+        from: Slot<'a>,
+        to: Slot<'a>,
+        inode: InodeId,
+        victim: Option<InodeId>,
+    },
+    /// The half of a rename that removes the old name.
+    RenameSource {
+        from: Slot<'a>,
+        to: Slot<'a>,
+        inode: InodeId,
+    },
+    /// `E`; the inodes as they were before.
+    Exchange {
+        first: Slot<'a>,
+        first_inode: InodeId,
+        second: Slot<'a>,
+        second_inode: InodeId,
+    },
+    /// One name of an exchange, where it is not atomic: from now on it is this inode's.
+    ExchangeHalf { slot: Slot<'a>, inode: InodeId },
+    /// `W` or `P`. With `grow`, the size grows with it, in one piece.
+    Write {
+        inode: InodeId,
+        offset: u64,
+        data: Data<'a>,
+        class: Class,
+        through: Through,
+        grow: Option<u64>,
+    },
+    /// `G`
+    Grow { inode: InodeId, from: u64, to: u64 },
+    /// `T`
+    Shrink { inode: InodeId, from: u64, to: u64 },
+    /// `Z`; `to` is the file's size behind it.
+    Allocate {
+        inode: InodeId,
+        offset: u64,
+        length: u64,
+        what: Allocation,
+        to: u64,
+    },
+    /// `X`
+    SetXattr {
+        inode: InodeId,
+        name: &'a [u8],
+        value: Option<&'a [u8]>,
+    },
+    /// `M`
+    SetMode { inode: InodeId, mode: u32 },
+}
+
+/// The object that a micro-operation changes: names are independent of each other and of contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject<'a> {
+    None,
+    Slots(Slot<'a>, Option<Slot<'a>>),
+    Inode(InodeId),
+}
+
+impl<'a> Kind<'a> {
+    pub(super) fn subject(&self) -> Subject<'a> {
+        match *self {
+            Kind::Create { .. } | Kind::Reserved { .. } => Subject::None,
+            Kind::Link { slot, .. }
+            | Kind::Unlink { slot, .. }
+            | Kind::ExchangeHalf { slot, .. } => Subject::Slots(slot, None),
+            Kind::Rename { from, to, .. } => Subject::Slots(from, Some(to)),
+            Kind::RenameTarget { to, .. } => Subject::Slots(to, None),
+            Kind::RenameSource { from, .. } => Subject::Slots(from, None),
+            Kind::Exchange { first, second, .. } => Subject::Slots(first, Some(second)),
+            Kind::Write { inode, .. }
+            | Kind::Grow { inode, .. }
+            | Kind::Shrink { inode, .. }
+            | Kind::Allocate { inode, .. }
+            | Kind::SetXattr { inode, .. }
+            | Kind::SetMode { inode, .. } => Subject::Inode(inode),
+        }
+    }
+
+    /// The file or directory that it is about; of an exchange, the first.
+    pub fn inode(&self) -> InodeId {
+        match *self {
+            Kind::Create { inode, .. }
+            | Kind::Reserved { inode }
+            | Kind::Link { inode, .. }
+            | Kind::Unlink { inode, .. }
+            | Kind::Rename { inode, .. }
+            | Kind::RenameTarget { inode, .. }
+            | Kind::RenameSource { inode, .. }
+            | Kind::ExchangeHalf { inode, .. }
+            | Kind::Write { inode, .. }
+            | Kind::Grow { inode, .. }
+            | Kind::Shrink { inode, .. }
+            | Kind::Allocate { inode, .. }
+            | Kind::SetXattr { inode, .. }
+            | Kind::SetMode { inode, .. } => inode,
+            Kind::Exchange { first_inode, .. } => first_inode,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Trees as short texts, for expectations and for people.
+
+use super::STALE_BYTE;
+use super::content::{Content, Source};
+use super::tree::{Object, Tree};
+use crashpoint_trace::files::{InodeId, InodeKind};
+use rustc_hash::FxHashMap;
+use std::fmt::Write;
+
+/// Modes that go without saying.
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
+
+impl Tree<'_> {
+    /// The tree in one line, its entries by path: `d/ f=A*4096,0*100 g=>f s->target`. Runs of equal
+    /// bytes are counted; `0` is a zero byte and `?` one that nobody knows. A second name of a file
+    /// shows its first one. Modes other than 644, and 755 of directories, and extended attributes
+    /// stand behind the name: `f:600{user.k=v}=A*3`. An empty tree is `-`.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        if let Some(root) = self.root() {
+            let about = attributes(root);
+            if !about.is_empty() {
+                write!(text, ".{about}").expect("a string takes all");
+            }
+        }
+        let mut first: FxHashMap<InodeId, &[u8]> = FxHashMap::default();
+        for (path, inode, object) in self.entries() {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(&String::from_utf8_lossy(path));
+            if object.kind == InodeKind::Directory {
+                text.push('/');
+                text.push_str(&attributes(object));
+                continue;
+            }
+            if let Some(other) = first.insert(inode, path) {
+                write!(text, "=>{}", String::from_utf8_lossy(other)).expect("a string takes all");
+                first.insert(inode, other);
+                continue;
+            }
+            text.push_str(&attributes(object));
+            match object.kind {
+                InodeKind::Symlink { target } => {
+                    write!(text, "->{}", String::from_utf8_lossy(target))
+                        .expect("a string takes all");
+                }
+                InodeKind::Other => text.push('!'),
+                InodeKind::File | InodeKind::Directory => {
+                    text.push('=');
+                    text.push_str(&object.content.summary());
+                }
+            }
+        }
+        match text.is_empty() {
+            true => "-".to_owned(),
+            false => text,
+        }
+    }
+}
+
+fn attributes(object: &Object<'_>) -> String {
+    let usual = match object.kind {
+        InodeKind::File | InodeKind::Other => FILE_MODE,
+        InodeKind::Directory => DIRECTORY_MODE,
+        InodeKind::Symlink { .. } => object.mode,
+    };
+    let mut text = String::new();
+    if object.mode & 0o7777 != usual & 0o7777 {
+        write!(text, ":{:o}", object.mode & 0o7777).expect("a string takes all");
+    }
+    if !object.xattrs.is_empty() {
+        let xattrs = object.xattrs.iter().map(|(name, value)| {
+            let (name, value) = (
+                String::from_utf8_lossy(name),
+                String::from_utf8_lossy(value),
+            );
+            format!("{name}={value}")
+        });
+        write!(text, "{{{}}}", xattrs.collect::<Vec<_>>().join(",")).expect("a string takes all");
+    }
+    text
+}
+
+/// How a byte is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Byte(u8),
+    Unknown,
+}
+
+impl Content<'_> {
+    /// Its bytes as runs of equal ones: `A*4096,0*100`.
+    pub fn summary(&self) -> String {
+        let mut runs: Vec<(Shown, u64)> = Vec::new();
+        let mut add = |shown: Shown, length: u64| match runs.last_mut() {
+            Some((last, count)) if *last == shown => *count += length,
+            Some(_) | None if length != 0 => runs.push((shown, length)),
+            Some(_) | None => {}
+        };
+        let mut next = 0;
+        for extent in self.extents() {
+            add(Shown::Byte(0), extent.offset - next);
+            match extent.source {
+                Source::Bytes(bytes) => bytes.iter().for_each(|byte| add(Shown::Byte(*byte), 1)),
+                Source::Filler(STALE_BYTE) => add(Shown::Unknown, extent.length),
+                Source::Filler(byte) => add(Shown::Byte(byte), extent.length),
+            }
+            next = extent.end();
+        }
+        add(Shown::Byte(0), self.size() - next);
+        let texts = runs.iter().map(|(shown, length)| match shown {
+            Shown::Unknown => format!("?*{length}"),
+            Shown::Byte(0) => format!("0*{length}"),
+            Shown::Byte(byte) if byte.is_ascii_alphabetic() => {
+                format!("{}*{length}", char::from(*byte))
+            }
+            Shown::Byte(byte) => format!("x{byte:02x}*{length}"),
+        });
+        texts.collect::<Vec<_>>().join(",")
+    }
+}

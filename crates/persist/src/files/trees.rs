@@ -1,0 +1,431 @@
+//! From sets of nodes to directory trees.
+//!
+//! A state is what its nodes make of the folder as it was, in the order of execution. Names are
+//! independent of each other, and so are files: for each there is what is settled, folded into one
+//! value, and a window of nodes behind the first pending one. Nodes become durable in any order; one
+//! that is durable behind a pending one waits in the window.
+
+use super::STALE_BYTE;
+use super::content::Content;
+use super::model::{Filler, Model};
+use super::op::{BLOCK_BYTES, Class, Kind, MicroOp, Subject};
+use super::tree::{Object, Tree};
+use crate::graph::NodeId;
+use crashpoint_trace::files::{Allocation, Before, InodeId, InodeKind, Slot};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A node that is not folded yet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    node: NodeId,
+    durable: bool,
+}
+
+type Window = VecDeque<Waiting>;
+
+fn mark(window: &mut Window, node: NodeId) {
+    let place = window.partition_point(|waiting| waiting.node < node);
+    if let Some(waiting) = window.get_mut(place).filter(|waiting| waiting.node == node) {
+        waiting.durable = true;
+    }
+}
+
+#[derive(Clone, Debug)]
+struct File<'a> {
+    base: Arc<Object<'a>>,
+    window: Window,
+}
+
+/// What a file looks like with these of its pending nodes kept.
+type Known<'a> = FxHashMap<(InodeId, Vec<NodeId>, Filler), Arc<Object<'a>>>;
+
+/// States of files that are remembered.
+const MOST_KNOWN: usize = 1 << 14;
+
+/// Makes directory trees of sets of nodes.
+#[derive(Clone, Debug)]
+pub struct Trees<'a> {
+    stale_fresh: bool,
+    stale_tail: bool,
+    files: FxHashMap<InodeId, File<'a>>,
+    /// Names that are settled, by directory.
+    names: FxHashMap<InodeId, BTreeMap<&'a [u8], InodeId>>,
+    slots: FxHashMap<Slot<'a>, Window>,
+    /// How many nodes were seen.
+    seen: usize,
+    known: Known<'a>,
+}
+
+/// A node's effect on a name.
+fn rename_slot(kind: &Kind<'_>, slot: Slot<'_>, value: Option<InodeId>) -> Option<InodeId> {
+    let without = |inode: InodeId| value.filter(|value| *value != inode);
+    match *kind {
+        Kind::Link { inode, .. } | Kind::ExchangeHalf { inode, .. } => Some(inode),
+        Kind::Unlink { inode, .. } => without(inode),
+        Kind::Rename {
+            from, to, inode, ..
+        } => match slot == to {
+            true => Some(inode),
+            // Somebody else may have taken the old name.
+            false if slot == from => without(inode),
+            false => value,
+        },
+        Kind::RenameTarget { to, inode, .. } => match slot == to {
+            true => Some(inode),
+            false => value,
+        },
+        Kind::RenameSource { inode, .. } => without(inode),
+        Kind::Exchange {
+            first,
+            first_inode,
+            second_inode,
+            ..
+        } => match slot == first {
+            true => Some(second_inode),
+            false => Some(first_inode),
+        },
+        Kind::Create { .. }
+        | Kind::Reserved { .. }
+        | Kind::Write { .. }
+        | Kind::Grow { .. }
+        | Kind::Shrink { .. }
+        | Kind::Allocate { .. }
+        | Kind::SetXattr { .. }
+        | Kind::SetMode { .. } => value,
+    }
+}
+
+/// A node's effect on a file.
+fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
+    let content = &mut object.content;
+    match *kind {
+        Kind::Write {
+            offset, data, grow, ..
+        } => {
+            content.write(offset, data);
+            if let Some(to) = grow {
+                content.grow(to);
+            }
+        }
+        Kind::Grow { to, .. } => content.grow(to),
+        Kind::Shrink { to, .. } => content.shrink(to),
+        Kind::Allocate {
+            offset,
+            length,
+            what,
+            to,
+            ..
+        } => match what {
+            Allocation::Reserve | Allocation::ReserveKeepSize => content.grow(to),
+            Allocation::PunchHole | Allocation::ZeroKeepSize => content.punch(offset, length),
+            Allocation::Zero => {
+                content.punch(offset, length);
+                content.grow(to);
+            }
+            Allocation::Collapse => content.collapse(offset, length),
+            Allocation::Insert => content.insert(offset, length),
+        },
+        Kind::SetXattr { name, value, .. } => {
+            match value {
+                Some(value) => object.xattrs.insert(name, value),
+                None => object.xattrs.remove(name),
+            };
+        }
+        Kind::SetMode { mode, .. } => object.mode = mode,
+        Kind::Create { .. }
+        | Kind::Reserved { .. }
+        | Kind::Link { .. }
+        | Kind::Unlink { .. }
+        | Kind::Rename { .. }
+        | Kind::RenameTarget { .. }
+        | Kind::RenameSource { .. }
+        | Kind::Exchange { .. }
+        | Kind::ExchangeHalf { .. } => {}
+    }
+}
+
+impl<'a> Trees<'a> {
+    pub fn new(model: &Model, before: &Before<'a>) -> Trees<'a> {
+        let files = before.inodes.iter().map(|initial| {
+            let object = Object {
+                kind: initial.kind,
+                mode: initial.mode,
+                xattrs: initial.xattrs.iter().copied().collect(),
+                content: Content::new(initial.bytes),
+                hash: 0,
+            };
+            let file = File {
+                base: Arc::new(object.hashed()),
+                window: Window::new(),
+            };
+            (initial.inode, file)
+        });
+        let mut names: FxHashMap<InodeId, BTreeMap<&[u8], InodeId>> = FxHashMap::default();
+        for (slot, inode) in &before.entries {
+            let directory = names.entry(slot.directory).or_default();
+            directory.insert(slot.name, *inode);
+        }
+        Trees {
+            stale_fresh: model.filler.fresh.contains(&Filler::Stale),
+            stale_tail: model.filler.tail.contains(&Filler::Stale),
+            files: files.collect(),
+            names,
+            slots: FxHashMap::default(),
+            seen: 0,
+            known: Known::default(),
+        }
+    }
+
+    /// Takes in nodes that were issued since the last time.
+    fn see(&mut self, nodes: &[MicroOp<'a>]) {
+        for index in self.seen..nodes.len() {
+            let node = NodeId(index as u32);
+            let kind = &nodes[index].kind;
+            if let Kind::Create { inode, kind, mode } = *kind {
+                self.create(inode, kind, mode);
+            }
+            self.wait(node, kind, false);
+            // With stale data, what was lost is part of the picture: new nodes change it.
+            self.known.clear();
+        }
+        self.seen = self.seen.max(nodes.len());
+    }
+
+    fn create(&mut self, inode: InodeId, kind: InodeKind<'a>, mode: u32) {
+        let object = Object {
+            kind,
+            mode,
+            xattrs: BTreeMap::new(),
+            content: Content::default(),
+            hash: 0,
+        };
+        let file = File {
+            base: Arc::new(object.hashed()),
+            window: Window::new(),
+        };
+        self.files.insert(inode, file);
+    }
+
+    fn wait(&mut self, node: NodeId, kind: &Kind<'a>, durable: bool) {
+        let waiting = Waiting { node, durable };
+        let add = |window: &mut Window| {
+            let place = window.partition_point(|other| other.node < node);
+            if window.get(place).is_none_or(|other| other.node != node) {
+                window.insert(place, waiting);
+            }
+        };
+        match kind.subject() {
+            Subject::None => {}
+            Subject::Slots(first, second) => {
+                for slot in [Some(first), second].into_iter().flatten() {
+                    add(self.slots.entry(slot).or_default());
+                }
+            }
+            Subject::Inode(inode) => {
+                if let Some(file) = self.files.get_mut(&inode) {
+                    add(&mut file.window);
+                }
+            }
+        }
+    }
+
+    /// These nodes, of all issued so far, are durable.
+    pub fn settle(&mut self, durable: &[NodeId], nodes: &[MicroOp<'a>]) {
+        self.see(nodes);
+        for node in durable {
+            let kind = &nodes[node.index()].kind;
+            match *kind {
+                Kind::Rename { from, to, .. } | Kind::RenameTarget { from, to, .. } => {
+                    self.settle_slot(from, *node, nodes);
+                    self.settle_slot(to, *node, nodes);
+                }
+                Kind::Exchange { first, second, .. } => {
+                    self.settle_slot(first, *node, nodes);
+                    self.settle_slot(second, *node, nodes);
+                }
+                Kind::Link { slot, .. }
+                | Kind::Unlink { slot, .. }
+                | Kind::ExchangeHalf { slot, .. } => self.settle_slot(slot, *node, nodes),
+                Kind::RenameSource { from, .. } => self.settle_slot(from, *node, nodes),
+                Kind::Create { .. }
+                | Kind::Reserved { .. }
+                | Kind::Write { .. }
+                | Kind::Grow { .. }
+                | Kind::Shrink { .. }
+                | Kind::Allocate { .. }
+                | Kind::SetXattr { .. }
+                | Kind::SetMode { .. } => self.settle_file(kind.inode(), *node, nodes),
+            }
+        }
+    }
+
+    fn settle_slot(&mut self, slot: Slot<'a>, node: NodeId, nodes: &[MicroOp<'a>]) {
+        // A rename that came apart: its second half takes its place.
+        if let Some(op) = nodes.get(node.index() + 1)
+            && let Kind::RenameSource { from, .. } = op.kind
+            && matches!(nodes[node.index()].kind, Kind::RenameTarget { from: same, .. } if same == from)
+            && slot == from
+        {
+            self.wait(NodeId(node.0 + 1), &op.kind, false);
+        }
+        let Some(window) = self.slots.get_mut(&slot) else {
+            return;
+        };
+        mark(window, node);
+        let names = self.names.entry(slot.directory).or_default();
+        while let Some(waiting) = window.pop_front_if(|waiting| waiting.durable) {
+            let before = names.get(slot.name).copied();
+            match rename_slot(&nodes[waiting.node.index()].kind, slot, before) {
+                Some(inode) => names.insert(slot.name, inode),
+                None => names.remove(slot.name),
+            };
+        }
+        if window.is_empty() {
+            self.slots.remove(&slot);
+        }
+    }
+
+    fn settle_file(&mut self, inode: InodeId, node: NodeId, nodes: &[MicroOp<'a>]) {
+        let Some(file) = self.files.get_mut(&inode) else {
+            return;
+        };
+        mark(&mut file.window, node);
+        if !file.window.front().is_some_and(|waiting| waiting.durable) {
+            return;
+        }
+        // What is remembered of the file was made from another base.
+        self.known.clear();
+        let base = Arc::make_mut(&mut file.base);
+        base.hash = 0;
+        while let Some(waiting) = file.window.pop_front_if(|waiting| waiting.durable) {
+            change(&nodes[waiting.node.index()].kind, base);
+        }
+    }
+
+    /// What the durable nodes and these pending ones look like, with this in place of lost data.
+    /// All nodes that were issued until the crash are given, and no others: what was lost is part of
+    /// the picture.
+    pub fn tree(&mut self, kept: &[NodeId], nodes: &[MicroOp<'a>], filler: Filler) -> Tree<'a> {
+        self.see(nodes);
+        let kept: FxHashSet<NodeId> = kept.iter().copied().collect();
+        let mut over: FxHashMap<InodeId, BTreeMap<&'a [u8], Option<InodeId>>> =
+            FxHashMap::default();
+        for (slot, window) in &self.slots {
+            let settled = self.names.get(&slot.directory);
+            let before = settled.and_then(|names| names.get(slot.name)).copied();
+            let there = window
+                .iter()
+                .filter(|waiting| waiting.durable || kept.contains(&waiting.node));
+            let after = there.fold(before, |value, waiting| {
+                rename_slot(&nodes[waiting.node.index()].kind, *slot, value)
+            });
+            if after != before {
+                over.entry(slot.directory)
+                    .or_default()
+                    .insert(slot.name, after);
+            }
+        }
+        let names = self.names.clone();
+        let entries = |directory: InodeId| {
+            let settled = names.get(&directory).into_iter().flatten();
+            let changed = over.get(&directory);
+            let same = settled.filter(move |(name, _)| {
+                changed.is_none_or(|changed| !changed.contains_key(*name))
+            });
+            let new = changed.into_iter().flatten();
+            let new = new.filter_map(|(name, inode)| Some((*name, (*inode)?)));
+            let all = same.map(|(name, inode)| (*name, *inode)).chain(new);
+            all.collect::<Vec<_>>()
+        };
+        Tree::build(entries, |inode| self.object(inode, &kept, nodes, filler))
+    }
+
+    fn object(
+        &mut self,
+        inode: InodeId,
+        kept: &FxHashSet<NodeId>,
+        nodes: &[MicroOp<'a>],
+        filler: Filler,
+    ) -> Option<Arc<Object<'a>>> {
+        let file = self.files.get_mut(&inode)?;
+        if file.base.hash == 0 {
+            let base = Arc::make_mut(&mut file.base);
+            *base = std::mem::replace(base, Object::nothing()).hashed();
+        }
+        if file.window.is_empty() {
+            return Some(file.base.clone());
+        }
+        let there = |waiting: &&Waiting| waiting.durable || kept.contains(&waiting.node);
+        let own: Vec<NodeId> = file
+            .window
+            .iter()
+            .filter(there)
+            .map(|waiting| waiting.node)
+            .collect();
+        let key = (inode, own, filler);
+        if let Some(known) = self.known.get(&key) {
+            return Some(known.clone());
+        }
+        let mut object = Object::clone(&file.base);
+        for waiting in &file.window {
+            let kind = &nodes[waiting.node.index()].kind;
+            if there(&waiting) {
+                change(kind, &mut object);
+            } else if filler == Filler::Stale {
+                lose(kind, &mut object, self.stale_fresh, self.stale_tail);
+            }
+        }
+        let object = Arc::new(object.hashed());
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(key, object.clone());
+        Some(object)
+    }
+
+    /// What may stand in place of lost data, where it makes a difference for this state.
+    pub fn fillers(&mut self, kept: &[NodeId], nodes: &[MicroOp<'a>]) -> Vec<Filler> {
+        let mut fillers = vec![Filler::Zeros];
+        if self.stale_fresh || self.stale_tail {
+            let zeros = self.tree(kept, nodes, Filler::Zeros).hash();
+            if self.tree(kept, nodes, Filler::Stale).hash() != zeros {
+                fillers.push(Filler::Stale);
+            }
+        }
+        fillers
+    }
+}
+
+/// What a lost write leaves where nothing was written before: a block that the file has got and
+/// nobody has written, or the rest of one.
+fn lose(kind: &Kind<'_>, object: &mut Object<'_>, fresh: bool, tail: bool) {
+    let Kind::Write {
+        offset,
+        data,
+        class,
+        ..
+    } = *kind
+    else {
+        return;
+    };
+    let end = offset + data.len();
+    let block = offset / BLOCK_BYTES * BLOCK_BYTES;
+    let behind = end.div_ceil(BLOCK_BYTES) * BLOCK_BYTES;
+    let content = &mut object.content;
+    match class {
+        Class::Over => {}
+        Class::Tail => {
+            if tail {
+                content.fill_gaps(offset, end, STALE_BYTE);
+            }
+        }
+        Class::Fresh | Class::Both => match content.is_gap(block, behind) {
+            true if fresh => content.fill_gaps(block, behind, STALE_BYTE),
+            false if tail => content.fill_gaps(offset, end, STALE_BYTE),
+            true | false => {}
+        },
+    }
+}

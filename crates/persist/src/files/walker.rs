@@ -1,0 +1,438 @@
+//! From calls to micro-operations, and from syncs to what is durable.
+
+use super::inode::Inode;
+use super::model::{FsyncDirectory, Model, Rename};
+use super::op::{Kind, MicroOp};
+use super::order::Order;
+use super::paths::Paths;
+use crate::graph::{Fed, Frontier, NodeId};
+use crashpoint_trace::files::{Before, Call, Effect, InodeId, InodeKind, Slot, StackId, SyncKind};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Where an operation stands among those on metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// In the journal, if the model has one.
+    Journal,
+    /// Behind what the journal holds now; nothing waits for it.
+    Floating,
+    /// Anywhere.
+    Free,
+}
+
+/// What the nodes of the current call have in common.
+#[derive(Clone, Copy, Debug, Default)]
+struct Origin {
+    order: u64,
+    call: u32,
+    process: u32,
+    thread: u32,
+    stack: u32,
+}
+
+/// Follows a recording and knows what a crash may lose.
+///
+/// Pure, and linear in the nodes issued: each is added once and becomes durable at most once.
+#[derive(Clone, Debug)]
+pub struct Walker<'a> {
+    pub(super) model: Model,
+    pub(super) nodes: Vec<MicroOp<'a>>,
+    pub(super) order: Order,
+    pub(super) inodes: Vec<Inode<'a>>,
+    /// The latest change of each name.
+    slots: FxHashMap<Slot<'a>, NodeId>,
+    /// The latest change of the mode, and of each extended attribute.
+    attributes: FxHashMap<(InodeId, Option<&'a [u8]>), NodeId>,
+    pub(super) paths: Paths<'a>,
+    origin: Origin,
+    calls: u32,
+}
+
+impl<'a> Walker<'a> {
+    pub fn new(model: &Model, before: &Before<'a>) -> Walker<'a> {
+        let mut walker = Walker {
+            model: model.clone(),
+            nodes: Vec::new(),
+            order: Order::new(model.syncs_out_of_order()),
+            inodes: Vec::new(),
+            slots: FxHashMap::default(),
+            attributes: FxHashMap::default(),
+            paths: Paths::default(),
+            origin: Origin::default(),
+            calls: 0,
+        };
+        for initial in &before.inodes {
+            let is_directory = matches!(initial.kind, InodeKind::Directory);
+            *walker.inode_mut(initial.inode) = Inode::initial(is_directory, initial.bytes);
+        }
+        for (slot, inode) in &before.entries {
+            let is_directory = walker.inode(*inode).is_some_and(|inode| inode.is_directory);
+            walker.paths.name(*inode, *slot, is_directory);
+        }
+        walker
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub(super) fn inode(&self, id: InodeId) -> Option<&Inode<'a>> {
+        self.inodes.get(id.index())
+    }
+
+    pub(super) fn inode_mut(&mut self, id: InodeId) -> &mut Inode<'a> {
+        if self.inodes.len() <= id.index() {
+            self.inodes.resize_with(id.index() + 1, Inode::default);
+        }
+        &mut self.inodes[id.index()]
+    }
+
+    /// Takes in the next call.
+    pub fn feed(&mut self, call: &Call<'a>) -> Fed {
+        let began = self.begin(call);
+        let ended = self.end(call);
+        Fed {
+            fence: ended.fence,
+            changed: began.changed || ended.changed,
+        }
+    }
+
+    /// Takes in what the next call does, but not yet what it makes durable: of a write with
+    /// `O_SYNC`, a crash before it returns may lose the more. [`Walker::end`] must follow.
+    pub fn begin(&mut self, call: &Call<'a>) -> Fed {
+        self.origin = Origin {
+            order: call.order,
+            call: self.calls,
+            process: call.process,
+            thread: call.thread,
+            stack: call.stack.0,
+        };
+        self.calls += 1;
+        let before = self.nodes.len();
+        for effect in &call.effects {
+            self.apply(effect);
+        }
+        Fed {
+            fence: false,
+            changed: self.nodes.len() > before,
+        }
+    }
+
+    /// The call that was begun has returned: what it makes durable is durable.
+    pub fn end(&mut self, call: &Call<'a>) -> Fed {
+        let durable = self.order.durable.len();
+        for effect in &call.effects {
+            if let Effect::Sync(sync) = effect {
+                self.sync(*sync);
+            }
+        }
+        let settled = self.order.durable.len() > durable;
+        Fed {
+            fence: settled,
+            changed: settled,
+        }
+    }
+
+    /// Whether this call, if it is the next one or the one that was begun, makes anything durable.
+    /// The moment before it is when a crash may lose the most.
+    pub fn completes(&self, call: &Call<'a>) -> bool {
+        let mut writes = false;
+        call.effects.iter().any(|effect| match effect {
+            Effect::Sync(sync) => {
+                self.covers(*sync) || writes && !matches!(sync, SyncKind::WriteOut { .. })
+            }
+            Effect::Link { .. }
+            | Effect::Unlink { .. }
+            | Effect::Rename { .. }
+            | Effect::Exchange { .. }
+            | Effect::Write { .. }
+            | Effect::Resize { .. }
+            | Effect::Allocate { .. }
+            | Effect::SetXattr { .. }
+            | Effect::SetMode { .. } => {
+                writes = true;
+                false
+            }
+            Effect::New { .. } | Effect::LastClose { .. } | Effect::Output { .. } => false,
+        })
+    }
+
+    fn apply(&mut self, effect: &Effect<'a>) {
+        match *effect {
+            Effect::New { inode, kind, mode } => {
+                let is_directory = matches!(kind, InodeKind::Directory);
+                *self.inode_mut(inode) = Inode::initial(is_directory, &[]);
+                let kind = Kind::Create { inode, kind, mode };
+                let node = {
+                    let path = self.paths.of(inode);
+                    self.note(kind, path)
+                };
+                self.order.add_silent(node, true);
+                self.inode_mut(inode).last_meta = Some(node);
+            }
+            Effect::Link { slot, inode } => {
+                self.call_it(inode, slot);
+                self.name(&[slot], &[], Kind::Link { slot, inode });
+            }
+            Effect::Unlink { slot, inode } => {
+                self.name(&[slot], &[], Kind::Unlink { slot, inode });
+            }
+            Effect::Rename {
+                from,
+                to,
+                inode,
+                victim,
+            } => self.rename(from, to, inode, victim),
+            Effect::Exchange {
+                first,
+                first_inode,
+                second,
+                second_inode,
+            } => self.exchange((first, first_inode), (second, second_inode)),
+            Effect::Write {
+                inode,
+                offset,
+                bytes,
+                through,
+            } => self.write(inode, offset, bytes, through),
+            Effect::Resize { inode, to, .. } => self.resize(inode, to),
+            Effect::Allocate {
+                inode,
+                offset,
+                length,
+                what,
+            } => self.allocate(inode, offset, length, what),
+            Effect::SetXattr { inode, name, value } => {
+                let kind = Kind::SetXattr { inode, name, value };
+                self.attribute(inode, Some(name), kind);
+            }
+            Effect::SetMode { inode, mode } => {
+                self.attribute(inode, None, Kind::SetMode { inode, mode });
+            }
+            // Rules E7 and X4: closing starts to write back, and nothing waits for it.
+            Effect::LastClose { .. } | Effect::Output { .. } => {}
+            // When the call returns.
+            Effect::Sync(_) => {}
+        }
+    }
+
+    /// Adds a node; what it needs may be durable or repeated.
+    pub(super) fn issue(
+        &mut self,
+        kind: Kind<'a>,
+        path: Arc<str>,
+        needs: &[NodeId],
+        stand: Stand,
+    ) -> NodeId {
+        let id = self.note(kind, path);
+        match stand {
+            Stand::Journal if self.model.has_chain() => self.order.add_to_journal(id, needs),
+            Stand::Floating if self.model.has_chain() => {
+                self.order.add(id, needs, self.order.tip());
+            }
+            Stand::Journal | Stand::Floating | Stand::Free => self.order.add(id, needs, None),
+        }
+        id
+    }
+
+    fn note(&mut self, kind: Kind<'a>, path: Arc<str>) -> NodeId {
+        let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
+        self.nodes.push(MicroOp {
+            order: self.origin.order,
+            call: self.origin.call,
+            process: self.origin.process,
+            thread: self.origin.thread,
+            stack: StackId(self.origin.stack),
+            path,
+            kind,
+        });
+        id
+    }
+
+    fn call_it(&mut self, inode: InodeId, slot: Slot<'a>) {
+        let is_directory = self.inode_mut(inode).is_directory;
+        self.paths.name(inode, slot, is_directory);
+    }
+
+    /// Adds a change of names. Changes of one name keep their order (rule K3).
+    fn name(&mut self, slots: &[Slot<'a>], needs: &[NodeId], kind: Kind<'a>) -> NodeId {
+        let same_name = slots.iter().filter_map(|slot| self.slots.get(slot));
+        let needs: Vec<NodeId> = same_name.chain(needs).copied().collect();
+        let path = self.paths.of_slot(slots[slots.len() - 1]);
+        let node = self.issue(kind, path, &needs, Stand::Journal);
+        for slot in slots {
+            self.slots.insert(*slot, node);
+            let directory = self.inode_mut(slot.directory);
+            directory.last_meta = Some(node);
+            if directory.entries.last() != Some(&node) {
+                directory.entries.push(node);
+            }
+        }
+        let inode = self.inode_mut(kind.inode());
+        inode.names.push(node);
+        inode.last_meta = Some(node);
+        node
+    }
+
+    fn rename(&mut self, from: Slot<'a>, to: Slot<'a>, inode: InodeId, victim: Option<InodeId>) {
+        // Rule E6: over an existing file, blocks are allocated first.
+        let sizes = match victim.is_some() && self.model.rename_over_waits_for_size {
+            true => self.inode_mut(inode).floating.clone(),
+            false => Vec::new(),
+        };
+        self.call_it(inode, to);
+        let target = Kind::RenameTarget {
+            from,
+            to,
+            inode,
+            victim,
+        };
+        let source = Kind::RenameSource { from, to, inode };
+        let node = match self.model.rename {
+            Rename::Atomic => {
+                let kind = Kind::Rename {
+                    from,
+                    to,
+                    inode,
+                    victim,
+                };
+                let node = self.name(&[from, to], &sizes, kind);
+                let logs = self.model.sync.fsync_directory == FsyncDirectory::Log;
+                if logs && from.directory != to.directory {
+                    let path = self.paths.of_slot(from);
+                    let spare = self.note(Kind::Reserved { inode }, path);
+                    self.order.add_silent(spare, self.model.has_chain());
+                }
+                node
+            }
+            Rename::Split => {
+                self.name(&[from], &[], source);
+                self.name(&[to], &sizes, target)
+            }
+            Rename::LinkFirst => {
+                let target = self.name(&[to], &sizes, target);
+                self.name(&[from], &[target], source)
+            }
+        };
+        if let Some(victim) = victim {
+            self.inode_mut(victim).last_meta = Some(node);
+        }
+    }
+
+    fn exchange(&mut self, first: (Slot<'a>, InodeId), second: (Slot<'a>, InodeId)) {
+        self.call_it(first.1, second.0);
+        self.call_it(second.1, first.0);
+        let half = |slot: Slot<'a>, inode| Kind::ExchangeHalf { slot, inode };
+        match self.model.exchange {
+            Rename::Atomic => {
+                let kind = Kind::Exchange {
+                    first: first.0,
+                    first_inode: first.1,
+                    second: second.0,
+                    second_inode: second.1,
+                };
+                let node = self.name(&[first.0, second.0], &[], kind);
+                let inode = self.inode_mut(second.1);
+                inode.names.push(node);
+                inode.last_meta = Some(node);
+            }
+            Rename::Split => {
+                self.name(&[first.0], &[], half(first.0, second.1));
+                self.name(&[second.0], &[], half(second.0, first.1));
+            }
+            Rename::LinkFirst => {
+                let node = self.name(&[second.0], &[], half(second.0, first.1));
+                self.name(&[first.0], &[node], half(first.0, second.1));
+            }
+        }
+    }
+
+    /// Changes of one attribute keep their order.
+    fn attribute(&mut self, inode: InodeId, name: Option<&'a [u8]>, kind: Kind<'a>) {
+        let before: Vec<NodeId> = self
+            .attributes
+            .get(&(inode, name))
+            .copied()
+            .into_iter()
+            .collect();
+        let path = self.paths.of(inode);
+        let node = self.issue(kind, path, &before, Stand::Journal);
+        self.attributes.insert((inode, name), node);
+        let inode = self.inode_mut(inode);
+        inode.own.push(node);
+        inode.last_meta = Some(node);
+    }
+
+    /// Notes what is on the disk now.
+    pub(super) fn note_durable(&mut self, from: usize) {
+        for index in from..self.order.durable.len() {
+            let node = self.order.durable[index];
+            match self.nodes[node.index()].kind {
+                Kind::Write {
+                    inode,
+                    offset,
+                    data,
+                    grow,
+                    ..
+                } => {
+                    let inode = &mut self.inodes[inode.index()];
+                    inode.became_allocated(node, offset, offset + data.len());
+                    if let Some(to) = grow {
+                        inode.became_sure(node, to);
+                    }
+                }
+                Kind::Grow { inode, to, .. } | Kind::Allocate { inode, to, .. } => {
+                    self.inodes[inode.index()].became_sure(node, to);
+                }
+                Kind::Create { .. }
+                | Kind::Reserved { .. }
+                | Kind::Link { .. }
+                | Kind::Unlink { .. }
+                | Kind::Rename { .. }
+                | Kind::RenameTarget { .. }
+                | Kind::RenameSource { .. }
+                | Kind::Exchange { .. }
+                | Kind::ExchangeHalf { .. }
+                | Kind::Shrink { .. }
+                | Kind::SetXattr { .. }
+                | Kind::SetMode { .. } => {}
+            }
+        }
+    }
+
+    /// All nodes so far, in the order of issue; a [`NodeId`] is an index.
+    pub fn nodes(&self) -> &[MicroOp<'a>] {
+        &self.nodes
+    }
+
+    /// Nodes that became durable since the last call, ascending.
+    pub fn take_durable(&mut self) -> Vec<NodeId> {
+        let mut durable = std::mem::take(&mut self.order.durable);
+        durable.sort_unstable();
+        durable
+    }
+
+    /// Takes a pending node to be durable from here on, and with it all that it needs: for callers
+    /// who know enough about its loss.
+    pub fn assume_durable(&mut self, id: NodeId) {
+        let from = self.order.durable.len();
+        self.order.settle(id);
+        self.note_durable(from);
+    }
+
+    /// What a crash right now may lose.
+    pub fn frontier(&self) -> Frontier {
+        self.order.frontier(self.origin.order)
+    }
+
+    /// How many nodes are pending: what a frontier costs to make.
+    pub fn pending(&self) -> usize {
+        self.order.pending()
+    }
+
+    /// Nothing is pending: a crash loses nothing.
+    pub fn is_quiet(&self) -> bool {
+        self.pending() == 0
+    }
+}
