@@ -8,10 +8,12 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, LazyLock};
 
+use crashpoint_persist::files::STALE_BYTE;
+
 /// Bytes of a block: what all three file systems write at once.
 pub const BLOCK: usize = 4096;
-/// What a disk holds where nothing was written.
-pub const FILL: u8 = b'Z';
+/// What a disk holds where nothing was written: the models call it stale.
+pub const FILL: u8 = STALE_BYTE;
 const CHUNK: usize = 512;
 
 /// A block of data with its hash.
@@ -159,9 +161,10 @@ mod tests {
     fn what_was_never_written_is_filled() {
         let mut disk = Disk::new(SIZE);
         disk.write(4090, b"across a border");
-        let mut read = [0; 30];
-        disk.read(4080, &mut read);
-        assert_eq!(&read, b"ZZZZZZZZZZacross a borderZZZZZ");
+        let mut read = [0; 21];
+        disk.read(4087, &mut read);
+        let filled = [&[FILL; 3], b"across a border".as_slice(), &[FILL; 3]].concat();
+        assert_eq!(read, *filled);
     }
 
     #[test]

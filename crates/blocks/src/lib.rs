@@ -15,11 +15,13 @@
 //! children see ([`Lab`]), and is gone when they are.
 #![deny(unsafe_code)]
 
+mod allowed;
 mod confirm;
 mod daemon;
 mod device;
 mod disk;
 mod errors;
+mod execute;
 mod file_system;
 mod images;
 mod kernel;
@@ -28,8 +30,10 @@ mod observe;
 mod recording;
 mod rig;
 mod tree;
+mod verify;
 mod workload;
 
+pub use allowed::{Allowed, allowed};
 pub use confirm::{
     Answer, Budget, Crash, Question, RunAnswer, Timing, Trial, Verdict, Witness, confirm,
     copy_folder,
@@ -45,4 +49,5 @@ pub use observe::{Circumstance, Effort, ObserveError, Observed, Program, Sightin
 pub use recording::{Record, Recording, SECTOR};
 pub use rig::{Circumstances, Look, Rig, Run};
 pub use tree::FolderTree;
+pub use verify::{Comparison, Hole, Outcome, Plan, Verified, verify};
 pub use workload::Ended;
