@@ -6,7 +6,7 @@ use crashpoint_persist::files::{Filler, Model, Trees, Walker};
 use crashpoint_trace::files::{Before, Call};
 
 /// More cuts than a small program has.
-const MOST_CUTS: usize = 1 << 16;
+const MOST_CUTS: usize = 1 << 17;
 
 /// What a crash may leave after so many calls had returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,34 +20,40 @@ pub struct Allowed {
 pub fn allowed<'a>(model: &Model, before: &Before<'a>, calls: &[Call<'a>]) -> Allowed {
     let mut walker = Walker::new(model, before);
     let mut trees = Trees::new(model, before);
-    let mut allowed = Allowed {
-        states: vec![BTreeSet::new(); calls.len() + 1],
-        truncated: false,
-    };
-    allowed.add(0, &walker, &mut trees);
-    for (returned, call) in calls.iter().enumerate() {
-        walker.begin(call);
-        allowed.add(returned, &walker, &mut trees);
-        walker.end(call);
-        trees.settle(&walker.take_durable(), walker.nodes());
-        allowed.add(returned + 1, &walker, &mut trees);
+    let mut truncated = false;
+    let mut now = here(&walker, &mut trees, &mut truncated);
+    let mut states = Vec::new();
+    for call in calls {
+        let mut during = now.clone();
+        if walker.begin(call).changed {
+            now = here(&walker, &mut trees, &mut truncated);
+            during.extend(now.iter().cloned());
+        }
+        if walker.end(call).changed {
+            trees.settle(&walker.take_durable(), walker.nodes());
+            now = here(&walker, &mut trees, &mut truncated);
+            // What it makes durable may be so a moment before it returns.
+            during.extend(now.iter().cloned());
+        }
+        states.push(during);
     }
-    allowed
+    states.push(now);
+    Allowed { states, truncated }
 }
 
-impl Allowed {
-    fn add<'a>(&mut self, returned: usize, walker: &Walker<'a>, trees: &mut Trees<'a>) {
-        let frontier = walker.frontier();
-        let mut cuts = frontier.cuts();
-        for cut in cuts.by_ref().take(MOST_CUTS) {
-            let kept = frontier.kept(&cut);
-            for filler in trees.fillers(&kept, walker.nodes()) {
-                let tree = trees.tree(&kept, walker.nodes(), filler);
-                self.states[returned].insert(tree.summary());
-            }
+fn here<'a>(walker: &Walker<'a>, trees: &mut Trees<'a>, truncated: &mut bool) -> BTreeSet<String> {
+    let mut states = BTreeSet::new();
+    let frontier = walker.frontier();
+    let mut cuts = frontier.cuts();
+    for cut in cuts.by_ref().take(MOST_CUTS) {
+        let kept = frontier.kept(&cut);
+        for filler in trees.fillers(&kept, walker.nodes()) {
+            let tree = trees.tree(&kept, walker.nodes(), filler);
+            states.insert(tree.summary());
         }
-        self.truncated |= cuts.next().is_some();
     }
+    *truncated |= cuts.next().is_some();
+    states
 }
 
 /// A folder in the words of the models.

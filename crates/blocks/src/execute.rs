@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crashpoint_persist::files::litmus::{self, How, Op};
@@ -81,7 +81,9 @@ impl Executor {
             Op::Exchange { first, second } => {
                 let (first, second) = (self.path(first), self.path(second));
                 let exchange = RenameFlags::EXCHANGE;
-                Ok(rustix::fs::renameat_with(CWD, first, CWD, second, exchange)?)
+                Ok(rustix::fs::renameat_with(
+                    CWD, first, CWD, second, exchange,
+                )?)
             }
             Op::Open { handle, path } => {
                 let file = self.open(path, 0)?;
@@ -160,7 +162,13 @@ impl Executor {
             litmus::File::Handle(handle) => {
                 let descriptor = self.handle(handle)?.as_raw_fd();
                 let from = format!("/proc/self/fd/{descriptor}");
-                Ok(rustix::fs::linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW)?)
+                Ok(rustix::fs::linkat(
+                    CWD,
+                    from,
+                    CWD,
+                    to,
+                    AtFlags::SYMLINK_FOLLOW,
+                )?)
             }
         }
     }

@@ -74,6 +74,17 @@ impl ImageKind {
         ImageKind::Random,
         ImageKind::Sectors,
     ];
+
+    pub fn text(self) -> &'static str {
+        match self {
+            ImageKind::Whole => "all or nothing of what was not flushed",
+            ImageKind::Prefix => "writes in order",
+            ImageKind::Requests => "some requests without others",
+            ImageKind::Blocks => "some blocks without others",
+            ImageKind::Random => "some writes without others",
+            ImageKind::Sectors => "some sectors without others",
+        }
+    }
 }
 
 /// The images of a recording, best first.

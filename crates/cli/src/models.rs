@@ -1,5 +1,8 @@
 //! `crashpoint models`: what file systems promise, and whether the kernel agrees.
 
+mod verify;
+
+use crashpoint_blocks::LabError;
 use crashpoint_persist::files::Model;
 
 use crate::arguments::{Models, ModelsCommand};
@@ -10,6 +13,10 @@ use crate::output::Output;
 pub enum ModelsError {
     #[error("there is no model `{0}`; the models are {}", Model::NAMES.join(", "))]
     Unknown(String),
+    #[error("no litmus test has `{0}` in its name")]
+    NoLitmus(String),
+    #[error(transparent)]
+    Lab(#[from] LabError),
     #[error("cannot print: {0}")]
     Print(#[from] std::io::Error),
 }
@@ -19,6 +26,7 @@ pub fn run(arguments: &Models, output: &mut Output) -> Result<Ending, ModelsErro
     match &arguments.command {
         ModelsCommand::List => list(output)?,
         ModelsCommand::Show { name } => show(name, output)?,
+        ModelsCommand::Verify(arguments) => return verify::run(arguments, output),
     }
     Ok(Exit::Clean.into())
 }
