@@ -7,23 +7,24 @@
 //! A budget is spread over the moments: each gets as much as each of those behind it. What they do
 //! not need is for those that were cut short, in another round.
 
-use crate::image::{Image, Patch, WordId};
+mod producer;
+mod progress;
+
 use crate::journal::{How, Journal, JournalError, Result as JournalResult};
-use crate::judge::{Observed, References};
-use crate::plan::Plan;
-use crate::server::Ended;
-use crate::table::{Failing, Key, Met, Sighting, Table};
-use crate::timeline::{Assumption, ListId, Moment, Phase, Timeline, Walk};
-use crate::worker::{Worker, WorkerError};
-use crashpoint_abi::serve::notes;
-use crashpoint_persist::graph::{Cut, Frontier, NodeId};
+use crate::judge::Observed;
+use crate::plan::Budget;
+use crate::subject::{Checker, Place, Subject};
+use crate::table::{Failing, Key, Table};
+use crate::timeline::{Assumption, Phase};
+use crate::worker::WorkerError;
+use crashpoint_persist::graph::NodeId;
 use crashpoint_states::Strategy;
 use num_bigint::BigUint;
-use std::ops::ControlFlow;
+use producer::Producer;
+use progress::Progress;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
-use std::time::Instant;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExploreError {
@@ -84,20 +85,21 @@ pub trait Watcher: Sync {
 }
 
 /// One state to check.
-struct Job {
+struct Job<P> {
     durable: usize,
-    patch: Patch,
+    /// Of its moment.
+    order: u64,
+    patch: P,
     key: Key,
     phase: Phase,
-    /// Words that may differ between states of this list.
-    varying: Arc<Vec<WordId>>,
+    /// What may differ between states of this list.
+    varying: Arc<Vec<Place>>,
 }
 
 /// What the walking thread and the workers share.
-struct Shared<'a> {
-    plan: &'a Plan<'a>,
-    timeline: &'a Timeline,
-    references: &'a [References],
+struct Shared<'a, S> {
+    subject: &'a S,
+    limits: Budget,
     table: Mutex<Table>,
     /// What is durable, in the order in which it became so; jobs name a length of it.
     durable: RwLock<Vec<NodeId>>,
@@ -118,30 +120,27 @@ struct Shared<'a> {
 /// How much longer a run may take that is to confirm a hang.
 const PATIENCE: u32 = 4;
 
-/// Nodes of a chain that are looked at, one by one from its end.
-const LONG_CHAIN: usize = 64;
-
 /// Every so many pruned states one is tried, to see that pruning is right.
 const AUDIT: u64 = 64;
 
-/// What an exploration needs beside its plan.
-pub struct Exploration<'a> {
-    pub plan: &'a Plan<'a>,
-    pub timeline: &'a Timeline,
-    pub references: &'a [References],
+/// What an exploration needs.
+pub struct Exploration<'a, S> {
+    pub subject: &'a S,
+    pub limits: Budget,
+    /// States that differ only in what was not read are tried once.
+    pub prune: bool,
     pub journal: Option<&'a Journal>,
     /// Results of an earlier run.
     pub known: &'a [JournalResult],
     pub watcher: &'a dyn Watcher,
 }
 
-/// Tries what the strategy chooses. The workers' pools must hold what was there before.
-pub fn explore(
-    exploration: &Exploration<'_>,
+/// Tries what the strategy chooses. The checkers must hold what was there before.
+pub fn explore<S: Subject>(
+    exploration: &Exploration<'_, S>,
     strategy: &mut dyn Strategy,
-    workers: &mut [Worker<'_>],
+    checkers: &mut [impl Checker<Patch = S::Patch>],
 ) -> Result<Explored, ExploreError> {
-    let plan = exploration.plan;
     let mut table = Table::default();
     for result in exploration.known {
         if let Some(key) = result.key() {
@@ -149,15 +148,14 @@ pub fn explore(
         }
     }
     let shared = Shared {
-        plan,
-        timeline: exploration.timeline,
-        references: exploration.references,
+        subject: exploration.subject,
+        limits: exploration.limits,
         table: Mutex::new(table),
         durable: RwLock::default(),
         open: Mutex::new(0),
         done: Condvar::new(),
         journal: exploration.journal,
-        pruning: AtomicBool::new(plan.prune),
+        pruning: AtomicBool::new(exploration.prune),
         stop: AtomicBool::new(false),
         error: Mutex::new(None),
         tried: AtomicU64::new(0),
@@ -166,16 +164,16 @@ pub fn explore(
         unstable: AtomicU64::new(0),
         inconsistent: AtomicU64::new(0),
     };
-    let restarts_before: u32 = workers.iter().map(|worker| worker.restarts).sum();
-    let mut progress = Progress::new(exploration);
+    let restarts_before: u32 = checkers.iter().map(Checker::restarts).sum();
+    let mut progress = Progress::new(exploration.known);
     for _ in 0..ROUNDS {
         shared.durable.write().expect("no panic").clear();
-        let (to_workers, jobs) = sync_channel::<Job>(4 * workers.len());
+        let (to_workers, jobs) = sync_channel(4 * checkers.len());
         let jobs = Mutex::new(jobs);
         progress = std::thread::scope(|scope| {
-            for worker in workers.iter_mut() {
+            for checker in checkers.iter_mut() {
                 let (shared, jobs) = (&shared, &jobs);
-                scope.spawn(move || shared.work(worker, jobs));
+                scope.spawn(move || shared.work(checker, jobs));
             }
             let producer = Producer::new(&shared, to_workers, progress);
             producer.walk(strategy, exploration.watcher)
@@ -183,18 +181,18 @@ pub fn explore(
         if !progress.wants_more(&shared) {
             break;
         }
-        for worker in workers.iter_mut() {
-            worker.rewind()?;
+        for checker in checkers.iter_mut() {
+            checker.rewind()?;
         }
     }
     let (statistics, assumptions) = progress.end();
     if let Some(error) = shared.error.into_inner().expect("no panic") {
         return Err(error);
     }
-    let pruning_is_wrong = plan.prune && !shared.pruning.into_inner();
+    let pruning_is_wrong = exploration.prune && !shared.pruning.into_inner();
     let table = shared.table.into_inner().expect("no panic");
     let failing = table.failing();
-    let restarts: u32 = workers.iter().map(|worker| worker.restarts).sum();
+    let restarts: u32 = checkers.iter().map(Checker::restarts).sum();
     Ok(Explored {
         statistics: Statistics {
             tried: shared.tried.into_inner(),
@@ -212,21 +210,25 @@ pub fn explore(
     })
 }
 
-impl Shared<'_> {
+impl<S: Subject> Shared<'_, S> {
     fn fail(&self, error: ExploreError) {
         self.stop.store(true, Ordering::Relaxed);
         self.error.lock().expect("no panic").get_or_insert(error);
     }
 
-    fn work(&self, worker: &mut Worker<'_>, jobs: &Mutex<Receiver<Job>>) {
-        let _pinned = worker.stay();
+    fn work(
+        &self,
+        checker: &mut impl Checker<Patch = S::Patch>,
+        jobs: &Mutex<Receiver<Job<S::Patch>>>,
+    ) {
+        let _pinned = checker.stay();
         let mut durable = 0;
         loop {
             let next = jobs.lock().expect("no panic").recv();
             let Ok(job) = next else { return };
             // After an error the queue is emptied, so that nobody waits for it.
             if !self.stop.load(Ordering::Relaxed)
-                && let Err(error) = self.check(worker, &job, &mut durable)
+                && let Err(error) = self.check(checker, &job, &mut durable)
             {
                 self.fail(error);
             }
@@ -237,22 +239,18 @@ impl Shared<'_> {
 
     fn check(
         &self,
-        worker: &mut Worker<'_>,
-        job: &Job,
+        checker: &mut impl Checker<Patch = S::Patch>,
+        job: &Job<S::Patch>,
         durable: &mut usize,
     ) -> Result<(), ExploreError> {
         let new = self.durable.read().expect("no panic")[*durable..job.durable].to_vec();
-        worker.advance(new.iter().map(|id| &self.timeline.nodes[id.index()]))?;
+        checker.advance(&new, job.order)?;
         *durable = job.durable;
-        let word = |at: WordId| {
-            let patched = job.patch.get(&at).copied();
-            patched.unwrap_or_else(|| worker.image().word(at))
-        };
         let pruning = self.pruning.load(Ordering::Relaxed);
         let mut expected = None;
         if pruning {
             let table = self.table.lock().expect("no panic");
-            expected = table.equivalent(job.key.list, word);
+            expected = table.equivalent(job.key.list, |at| checker.value(&job.patch, at));
         }
         if let Some(observed) = expected {
             let pruned = self.pruned.fetch_add(1, Ordering::Relaxed);
@@ -261,11 +259,11 @@ impl Shared<'_> {
             }
             self.audited.fetch_add(1, Ordering::Relaxed);
         }
-        let observed = self.run(worker, job, pruning)?;
+        let observed = self.run(checker, job, pruning)?;
         let mut how = How::Tried;
         if expected.is_some_and(|expected| expected != observed) {
-            // Something reads persistent memory unseen: from here on nothing is pruned. What was
-            // pruned so far is tried again by the caller, who looks at this.
+            // Something is read unseen: from here on nothing is pruned. What was pruned so far is
+            // tried again by the caller, who looks at this.
             self.pruning.store(false, Ordering::Relaxed);
             how = How::Refutes;
         }
@@ -274,29 +272,28 @@ impl Shared<'_> {
 
     fn run(
         &self,
-        worker: &mut Worker<'_>,
-        job: &Job,
+        checker: &mut impl Checker<Patch = S::Patch>,
+        job: &Job<S::Patch>,
         pruning: bool,
     ) -> Result<Observed, ExploreError> {
-        let acknowledged = matches!(job.phase, Phase::After(_));
-        let list = self.plan.list(job.key.list, acknowledged);
-        let observe = |ended: &Ended| self.plan.observe(job.key.list, ended, self.references);
-        let ended = worker.run(&job.patch, &list, pruning)?;
+        let ended = checker.run(&job.patch, job.phase, pruning)?;
         self.tried.fetch_add(1, Ordering::Relaxed);
-        let observed = observe(&ended);
-        if pruning && ended.notes & notes::UNMARKED_READS == 0 {
-            self.learn(worker, job, observed)?;
+        let observed = self.subject.observe(job.phase, &ended);
+        if pruning && let Some(read) = checker.reads(&job.varying)? {
+            let found = read.iter().map(|at| checker.value(&job.patch, *at));
+            let found = found.collect();
+            let mut table = self.table.lock().expect("no panic");
+            table.learn(job.key.list, read, found, observed);
         }
         if !observed.fails(job.phase) {
             return Ok(observed);
         }
         // A finding must show again; what looks like a hang gets more time for it.
-        let limits = worker.limits;
-        worker.limits.time *= PATIENCE;
-        let again = worker.run(&job.patch, &list, false);
-        worker.limits = limits;
-        let again = again?;
-        let again = observe(&again);
+        let limits = *checker.limits();
+        checker.limits().time *= PATIENCE;
+        let again = checker.run(&job.patch, job.phase, false);
+        *checker.limits() = limits;
+        let again = self.subject.observe(job.phase, &again?);
         if again.fails(job.phase) {
             self.inconsistent.fetch_add(1, Ordering::Relaxed);
             return Ok(observed);
@@ -305,28 +302,12 @@ impl Shared<'_> {
         Ok(again)
     }
 
-    fn learn(
+    fn conclude(
         &self,
-        worker: &Worker<'_>,
-        job: &Job,
+        job: &Job<S::Patch>,
+        how: How,
         observed: Observed,
     ) -> Result<(), ExploreError> {
-        let read = worker.reads().among(job.varying.iter().copied());
-        let read = read.map_err(|source| WorkerError::Files {
-            folder: self.plan.scratch.clone(),
-            source,
-        })?;
-        let value = |at: &WordId| {
-            let patched = job.patch.get(at).copied();
-            patched.unwrap_or_else(|| worker.image().word(*at))
-        };
-        let found = read.iter().map(value).collect();
-        let mut table = self.table.lock().expect("no panic");
-        table.learn(job.key.list, read, found, observed);
-        Ok(())
-    }
-
-    fn conclude(&self, job: &Job, how: How, observed: Observed) -> Result<(), ExploreError> {
         if let Some(journal) = self.journal {
             journal.write(&JournalResult::new(job.key, how, observed))?;
         }
@@ -338,332 +319,3 @@ impl Shared<'_> {
 
 /// How often what was cut short is gone on with.
 const ROUNDS: u32 = 32;
-
-/// Of the states that a strategy has for a moment, how many were looked at.
-#[derive(Clone, Copy, Debug, Default)]
-struct Taken {
-    cuts: u64,
-    /// There are no more, or no more are wanted.
-    is_done: bool,
-}
-
-/// What a round leaves to the next one.
-struct Progress {
-    round: u32,
-    began: Instant,
-    statistics: Statistics,
-    assumptions: Vec<Assumption>,
-    /// By moment, as far as the walk got.
-    taken: Vec<Taken>,
-    /// By the run that is resumed: the budget is for both.
-    tried_before: u64,
-    /// Distinct states so far, whether they were tried or turned out not to need it: which ones a
-    /// moment gets depends on this, and so not on who was faster.
-    offered: u64,
-}
-
-impl Progress {
-    fn new(exploration: &Exploration<'_>) -> Progress {
-        let known = exploration.known;
-        let was_tried = |result: &&JournalResult| result.how == How::Tried;
-        Progress {
-            round: 0,
-            began: Instant::now(),
-            statistics: Statistics {
-                exact: true,
-                resumed: known.len() as u64,
-                ..Statistics::default()
-            },
-            assumptions: Vec::new(),
-            taken: Vec::new(),
-            tried_before: known.iter().filter(was_tried).count() as u64,
-            offered: 0,
-        }
-    }
-
-    fn is_spent(&self, shared: &Shared<'_>) -> bool {
-        let limits = &shared.plan.limits;
-        let tried = shared.tried.load(Ordering::Relaxed) + self.tried_before;
-        (limits.states > 0 && tried >= limits.states)
-            || limits.time.is_some_and(|time| self.began.elapsed() >= time)
-    }
-
-    fn wants_more(&self, shared: &Shared<'_>) -> bool {
-        let cut = self.taken.iter().any(|taken| !taken.is_done);
-        cut && !self.is_spent(shared) && !shared.stop.load(Ordering::Relaxed)
-    }
-
-    fn end(mut self) -> (Statistics, Vec<Assumption>) {
-        let cut = self.taken.iter().filter(|taken| !taken.is_done);
-        self.statistics.points_cut += cut.count() as u64;
-        (self.statistics, self.assumptions)
-    }
-}
-
-/// The walking thread.
-struct Producer<'s, 'a> {
-    shared: &'s Shared<'a>,
-    to_workers: SyncSender<Job>,
-    /// What is durable.
-    image: Image,
-    durable: usize,
-    list: Option<ListId>,
-    varying: Arc<Vec<WordId>>,
-    progress: Progress,
-}
-
-/// Where a moment's part of the budget ends.
-struct Share {
-    offered: Option<u64>,
-    time: Option<Instant>,
-    at_least: u64,
-}
-
-impl Share {
-    fn is_spent(&self, offered: u64) -> bool {
-        offered >= self.at_least
-            && (self.offered.is_some_and(|most| offered >= most)
-                || self.time.is_some_and(|time| Instant::now() >= time))
-    }
-}
-
-impl<'s, 'a> Producer<'s, 'a> {
-    fn new(shared: &'s Shared<'a>, to_workers: SyncSender<Job>, progress: Progress) -> Self {
-        Producer {
-            shared,
-            to_workers,
-            image: shared.plan.setup.before.clone(),
-            durable: 0,
-            list: None,
-            varying: Arc::default(),
-            progress,
-        }
-    }
-
-    /// Goes through all moments once.
-    fn walk(mut self, strategy: &mut dyn Strategy, watcher: &dyn Watcher) -> Progress {
-        let plan = self.shared.plan;
-        let walk = Walk::new(plan.recording, &plan.operations, plan.model);
-        let points = self.shared.timeline.points;
-        walk.moments(|moment, assumed| {
-            watcher.progress(
-                moment.index,
-                points,
-                self.shared.tried.load(Ordering::Relaxed),
-                self.shared.inconsistent.load(Ordering::Relaxed),
-            );
-            let beyond = plan.recovery.is_some() && moment.phase != Phase::Opening;
-            if beyond || self.shared.stop.load(Ordering::Relaxed) {
-                return ControlFlow::Break(());
-            }
-            if self.progress.is_spent(self.shared) {
-                let looked_at = self.progress.taken.len().max(moment.index);
-                self.progress.statistics.points_left = (points - looked_at) as u64;
-                return ControlFlow::Break(());
-            }
-            let frontier = self.point(moment, strategy);
-            if moment.returned && !frontier.chains.is_empty() {
-                *assumed = self.assume(moment, &frontier);
-            }
-            ControlFlow::Continue(())
-        });
-        self.progress.round += 1;
-        self.progress
-    }
-
-    /// What is taken to be durable after a moment: found out in the first round.
-    fn assume(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
-        let point = moment.index;
-        let progress = &self.progress;
-        if progress.round > 0 {
-            let of_point = progress.assumptions.iter().filter(|one| one.point == point);
-            return of_point.map(|one| one.node).collect();
-        }
-        self.wait();
-        let nodes = self.harmful(moment, frontier);
-        let new = nodes.iter().map(|node| Assumption { point, node: *node });
-        self.progress.assumptions.extend(new);
-        self.progress.statistics.assumed += nodes.len() as u64;
-        nodes
-    }
-
-    /// Waits until all jobs are done, so that what follows depends on results and not on who was
-    /// faster.
-    fn wait(&self) {
-        let open = self.shared.open.lock().expect("no panic");
-        let done = self.shared.done.wait_while(open, |open| *open > 0);
-        drop(done.expect("no panic"));
-    }
-
-    /// When an operation has returned: the last node of each chain without which, all else being
-    /// kept, the state fails.
-    ///
-    /// The finding is made; were the node lost in later states too, they would all fail for the
-    /// same reason and hide what else is wrong, and their number would double with each such node.
-    fn harmful(&self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
-        let table = self.shared.table.lock().expect("no panic");
-        let mut harmful = Vec::new();
-        for (index, chain) in frontier.chains.iter().enumerate() {
-            let fails = |kept: &usize| {
-                let mut cut = frontier.all();
-                cut.0[index] = *kept as u32;
-                let cut = frontier.floor(cut);
-                let patch = self.patch(frontier, &cut);
-                let key = Key {
-                    list: moment.phase.list(),
-                    image: self.image.hash_with(&patch),
-                };
-                let observed = table.observed(key);
-                observed.is_some_and(|observed| observed.fails(moment.phase))
-            };
-            let last = (0..chain.nodes.len()).rev().take(LONG_CHAIN).find(fails);
-            harmful.extend(last.map(|kept| chain.nodes[kept]));
-        }
-        harmful
-    }
-
-    fn patch(&self, frontier: &Frontier, cut: &Cut) -> Patch {
-        let kept = frontier.kept(cut);
-        let nodes = &self.shared.timeline.nodes;
-        self.image.patch(kept.iter().map(|id| &nodes[id.index()]))
-    }
-
-    /// What a moment may use of the budget: as much as each of those that are left. What it does not
-    /// need is for them.
-    fn share(&self, moment: &Moment<'_>) -> Share {
-        let limits = &self.shared.plan.limits;
-        let progress = &self.progress;
-        let left = match progress.round {
-            0 => self.shared.timeline.points.saturating_sub(moment.index),
-            _ => {
-                let rest = progress.taken[moment.index..].iter();
-                rest.filter(|taken| !taken.is_done).count()
-            }
-        };
-        let left = left.max(1);
-        let states = limits.states.saturating_sub(progress.offered) / left as u64;
-        let time = limits.time.map(|time| {
-            let rest = time.saturating_sub(progress.began.elapsed());
-            Instant::now() + rest / left as u32
-        });
-        Share {
-            offered: (limits.states > 0).then_some(progress.offered + states),
-            time,
-            at_least: progress.offered + 1,
-        }
-    }
-
-    fn point(&mut self, moment: &Moment<'_>, strategy: &mut dyn Strategy) -> Frontier {
-        let timeline = self.shared.timeline;
-        let new = &moment.durable[self.durable..];
-        for id in new {
-            self.image.apply(&timeline.nodes[id.index()]);
-        }
-        self.shared.durable.write().expect("no panic").extend(new);
-        self.durable = moment.durable.len();
-        let list = moment.phase.list();
-        if self.list != Some(list) {
-            if let Some(before) = self.list.replace(list) {
-                let mut table = self.shared.table.lock().expect("no panic");
-                table.forget_runs(before);
-            }
-            self.varying = Arc::new(varying(timeline, list));
-        }
-        let frontier = moment.frontier();
-        if self.progress.taken.len() == moment.index {
-            let count = frontier.count();
-            let statistics = &mut self.progress.statistics;
-            statistics.points += 1;
-            statistics.possible += &count.value;
-            statistics.exact &= count.exact;
-            self.progress.taken.push(Taken::default());
-        }
-        let before = self.progress.taken[moment.index];
-        if !before.is_done {
-            let taken = self.offer_some(moment, &frontier, before, strategy);
-            self.progress.taken[moment.index] = taken;
-            self.progress.statistics.chosen += taken.cuts - before.cuts;
-        }
-        frontier
-    }
-
-    /// Goes on with the states of a moment.
-    fn offer_some(
-        &mut self,
-        moment: &Moment<'_>,
-        frontier: &Frontier,
-        before: Taken,
-        strategy: &mut dyn Strategy,
-    ) -> Taken {
-        let most = self.shared.plan.limits.states_per_point;
-        let share = self.share(moment);
-        let mut taken = before;
-        for cut in strategy.cuts(frontier).skip(before.cuts as usize) {
-            if most > 0 && taken.cuts == most {
-                // It stays cut short, whatever is left of the rest.
-                self.progress.statistics.points_cut += 1;
-                break;
-            }
-            if share.is_spent(self.progress.offered) || self.progress.is_spent(self.shared) {
-                return taken;
-            }
-            taken.cuts += 1;
-            let patch = self.patch(frontier, &cut);
-            self.offer(moment, patch, cut);
-            if self.shared.stop.load(Ordering::Relaxed) {
-                return taken;
-            }
-        }
-        taken.is_done = true;
-        taken
-    }
-
-    fn offer(&mut self, moment: &Moment<'_>, patch: Patch, cut: Cut) {
-        let key = Key {
-            list: moment.phase.list(),
-            image: self.image.hash_with(&patch),
-        };
-        let sighting = Sighting {
-            point: moment.index,
-            phase: moment.phase,
-            cut,
-        };
-        let mut table = self.shared.table.lock().expect("no panic");
-        let met = table.meet(key, sighting);
-        drop(table);
-        match met {
-            Met::New => self.progress.offered += 1,
-            Met::Known | Met::Again => {
-                self.progress.statistics.duplicates += 1;
-                self.progress.offered += u64::from(met == Met::Known);
-                return;
-            }
-        }
-        let job = Job {
-            durable: moment.durable.len(),
-            patch,
-            key,
-            phase: moment.phase,
-            varying: Arc::clone(&self.varying),
-        };
-        *self.shared.open.lock().expect("no panic") += 1;
-        // Workers end only after the queue is closed.
-        let _ = self.to_workers.send(job);
-    }
-}
-
-/// Words that may differ between two states of a list: those of nodes that were pending when its
-/// operation began, and of nodes issued from there until the next one begins.
-fn varying(timeline: &Timeline, list: ListId) -> Vec<WordId> {
-    let word = |node: usize| WordId::of(timeline.nodes[node].address);
-    let operation = (list.0 as usize).checked_sub(1);
-    let begin = operation.map_or(0, |index| timeline.operations[index].begin);
-    let next = timeline.operations.get(list.0 as usize);
-    let end = next.map_or(timeline.nodes.len(), |span| span.begin);
-    let pending = operation.map_or(&[][..], |index| &timeline.pending_at_begin[index]);
-    let mut words: Vec<WordId> = pending.iter().map(|id| word(id.0 as usize)).collect();
-    words.extend((begin..end).map(word));
-    words.sort_unstable();
-    words.dedup();
-    words
-}

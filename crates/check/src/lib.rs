@@ -10,18 +10,22 @@
 #![forbid(unsafe_code)]
 
 pub mod explore;
+pub mod files;
 pub mod image;
 pub mod journal;
 pub mod judge;
 pub mod launch;
+pub mod memory;
 pub mod minimise;
 mod pin;
 pub mod plan;
 pub mod pool;
 pub mod reads;
 pub mod references;
+mod runner;
 pub mod server;
 mod spawned;
+pub mod subject;
 pub mod table;
 pub mod timeline;
 mod wire;

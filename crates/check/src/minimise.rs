@@ -17,14 +17,12 @@
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
 
 use crate::explore::Explored;
-use crate::image::{Patch, WordId};
-use crate::judge::{Observed, References};
-use crate::plan::Plan;
+use crate::judge::Observed;
+use crate::subject::{Checker, Subject};
 use crate::table::{Failing, Key, Table};
-use crate::timeline::{Assumption, Moment, Phase, Timeline, Walk};
-use crate::worker::{Worker, WorkerError};
+use crate::timeline::{Assumption, Moment, Phase};
+use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
-use crashpoint_trace::SiteId;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -49,6 +47,9 @@ pub struct State {
     /// Pending nodes that were kept, and those issued before the crash that were lost; ascending.
     pub kept: Vec<u32>,
     pub lost: Vec<u32>,
+    /// Which of the ways in which this may show.
+    #[serde(default)]
+    pub variant: u8,
 }
 
 /// Why a state fails.
@@ -88,13 +89,11 @@ const STATES: usize = 2000;
 /// Steps of a search that goes one by one; longer ones go by halves.
 const STEPS: usize = 48;
 
-/// Explains all failing states. The worker's pool must hold what was there before.
-pub fn minimise(
-    plan: &Plan<'_>,
-    timeline: &Timeline,
-    references: &[References],
+/// Explains all failing states. The checker must hold what was there before.
+pub fn minimise<S: Subject>(
+    subject: &S,
     explored: Explored,
-    worker: &mut Worker<'_>,
+    checker: &mut impl Checker<Patch = S::Patch>,
 ) -> Result<Causes, WorkerError> {
     let Explored {
         failing,
@@ -102,20 +101,18 @@ pub fn minimise(
         assumptions,
         ..
     } = explored;
-    let _pinned = worker.stay();
+    let _pinned = checker.stay();
     let mut minimiser = Minimiser {
-        plan,
-        timeline,
-        references,
+        subject,
         table,
-        worker,
+        checker,
+        variant: 0,
         causes: Causes::default(),
         looked: 0,
     };
     let mut rest = failing.as_slice();
     let mut result = Ok(());
-    let walk = Walk::new(plan.recording, &plan.operations, plan.model);
-    walk.moments(|moment, assumed| {
+    subject.moments(&mut |moment, assumed| {
         let of_point = |assumption: &&Assumption| assumption.point == moment.index;
         let made = assumptions.iter().filter(of_point);
         assumed.extend(made.map(|assumption| assumption.node));
@@ -136,12 +133,12 @@ pub fn minimise(
     Ok(minimiser.causes)
 }
 
-struct Minimiser<'m, 'w, 'p> {
-    plan: &'m Plan<'p>,
-    timeline: &'m Timeline,
-    references: &'m [References],
+struct Minimiser<'m, S, C> {
+    subject: &'m S,
     table: Table,
-    worker: &'m mut Worker<'w>,
+    checker: &'m mut C,
+    /// Of the state that is looked at.
+    variant: u8,
     causes: Causes,
     looked: usize,
 }
@@ -155,13 +152,11 @@ struct Point<'f> {
     frontier: &'f Frontier,
 }
 
-impl Minimiser<'_, '_, '_> {
+impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
     fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
         let known = self.causes.durable.len();
         let new = &moment.durable[known..];
-        let nodes = &self.timeline.nodes;
-        self.worker
-            .advance(new.iter().map(|id| &nodes[id.index()]))?;
+        self.checker.advance(new, moment.order)?;
         self.causes.durable.extend(new);
         let frontier = moment.frontier();
         let point = Point {
@@ -185,21 +180,15 @@ impl Minimiser<'_, '_, '_> {
             }
             looked += 1;
             self.looked += 1;
+            self.variant = state.sighting.variant;
             let cause = self.explain(&point, cut.clone())?;
             self.add(cause);
         }
         Ok(())
     }
 
-    fn sites(&self, nodes: &[NodeId]) -> FxHashSet<SiteId> {
-        nodes
-            .iter()
-            .map(|id| self.timeline.nodes[id.index()].site)
-            .collect()
-    }
-
-    fn site(&self, node: NodeId) -> SiteId {
-        self.timeline.nodes[node.index()].site
+    fn sites(&self, nodes: &[NodeId]) -> FxHashSet<u64> {
+        nodes.iter().map(|id| self.subject.site(*id)).collect()
     }
 
     /// Whether a known cause is at work in this state too; it is counted there.
@@ -217,8 +206,8 @@ impl Minimiser<'_, '_, '_> {
         let of_operation = durable.take_while(|id| id.index() >= begin).copied();
         let of_operation: Vec<NodeId> = of_operation.collect();
         kept.extend(self.sites(&of_operation));
-        let nodes = &self.timeline.nodes;
-        let site = |id: &NodeId| nodes[id.index()].site;
+        let subject = self.subject;
+        let site = |id: &NodeId| subject.site(*id);
         let cause = self.causes.causes.iter_mut().find(|cause| {
             let acknowledged = matches!(point.phase, Phase::After(_));
             let was_acknowledged = cause.needed.iter().any(|id| earlier.contains(&site(id)));
@@ -244,19 +233,18 @@ impl Minimiser<'_, '_, '_> {
     fn begin_of(&self, phase: Phase) -> usize {
         match phase {
             Phase::Opening => 0,
-            Phase::In(operation) | Phase::After(operation) => {
-                self.timeline.operations[operation as usize].begin
-            }
+            Phase::In(operation) | Phase::After(operation) => self.subject.span(operation).begin,
         }
     }
 
     /// Causes with the same stores are one, told by its smallest state.
     fn add(&mut self, cause: Cause) {
         let key = |this: &Self, cause: &Cause| {
-            let mut needed: Vec<SiteId> = cause.needed.iter().map(|id| this.site(*id)).collect();
+            let site = |id: &NodeId| this.subject.site(*id);
+            let mut needed: Vec<u64> = cause.needed.iter().map(site).collect();
             needed.sort_unstable();
             needed.dedup();
-            (cause.kind, cause.ahead.map(|id| this.site(id)), needed)
+            (cause.kind, cause.ahead.as_ref().map(site), needed)
         };
         let new = key(self, &cause);
         let known = self
@@ -276,19 +264,18 @@ impl Minimiser<'_, '_, '_> {
 
     /// Checks a state: what is durable at the point and these nodes.
     fn observe(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<Observed, WorkerError> {
-        let stored = nodes.iter().map(|id| &self.timeline.nodes[id.index()]);
-        let patch: Patch = self.worker.image().patch(stored);
+        let variant = self.variant.min(self.checker.variants(nodes) - 1);
+        let patch = self.checker.patch(nodes, variant);
         let key = Key {
-            list: phase.list(),
-            image: self.worker.image().hash_with(&patch),
+            list: self.subject.list(phase),
+            image: self.checker.hash_with(&patch),
         };
         if let Some(observed) = self.table.observed(key) {
             return Ok(observed);
         }
-        let list = self.plan.list(key.list, matches!(phase, Phase::After(_)));
-        let ended = self.worker.run(&patch, &list, false)?;
+        let ended = self.checker.run(&patch, phase, false)?;
         self.causes.checks += 1;
-        let observed = self.plan.observe(key.list, &ended, self.references);
+        let observed = self.subject.observe(phase, &ended);
         self.table.resolve(key, observed);
         Ok(observed)
     }
@@ -413,9 +400,7 @@ impl Minimiser<'_, '_, '_> {
         let (Some(ahead), Some(whole)) = (ahead, whole) else {
             return Ok(false);
         };
-        let nodes = &self.timeline.nodes;
-        let word = |id: NodeId| WordId::of(nodes[id.index()].address);
-        if word(ahead) == word(whole) || !prefix.contains(&ahead) {
+        if self.subject.is_same_place(ahead, whole) || !prefix.contains(&ahead) {
             return Ok(false);
         }
         let mut exchanged = without(prefix, &[ahead]);
@@ -495,10 +480,8 @@ impl Minimiser<'_, '_, '_> {
         ahead: Option<NodeId>,
     ) -> Result<Option<NodeId>, WorkerError> {
         let end = match phase {
-            Phase::Opening => self.timeline.nodes.len(),
-            Phase::In(operation) | Phase::After(operation) => {
-                self.timeline.operations[operation as usize].end
-            }
+            Phase::Opening => self.subject.nodes(),
+            Phase::In(operation) | Phase::After(operation) => self.subject.span(operation).end,
         };
         let first = ahead.map_or(0, |ahead| ahead.index() + 1);
         let pending: FxHashSet<NodeId> = point
@@ -572,6 +555,7 @@ impl Minimiser<'_, '_, '_> {
                 durable: point.durable.len(),
                 kept: numbers(&kept),
                 lost: numbers(&lost),
+                variant: self.variant,
             },
             observed,
             states: 1,

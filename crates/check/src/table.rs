@@ -5,8 +5,9 @@
 //! A run depends on nothing but the words it reads. Two states of one list whose images agree on
 //! all words that a run of the first one read lead to the same run, whatever else they differ in.
 
-use crate::image::{ImageHash, WordId};
+use crate::image::ImageHash;
 use crate::judge::Observed;
+use crate::subject::Place;
 use crate::timeline::{ListId, Phase};
 use crashpoint_persist::graph::Cut;
 use rustc_hash::FxHashMap;
@@ -25,6 +26,8 @@ pub struct Sighting {
     pub point: usize,
     pub phase: Phase,
     pub cut: Cut,
+    /// Which of the ways in which the cut may show.
+    pub variant: u8,
 }
 
 /// What meeting a state comes to.
@@ -64,7 +67,7 @@ pub struct Table {
 #[derive(Debug, Default)]
 struct Runs {
     /// By the words that they read.
-    by_reads: Vec<(Vec<WordId>, Results)>,
+    by_reads: Vec<(Vec<Place>, Results)>,
 }
 
 /// By what was found in those words.
@@ -105,7 +108,7 @@ impl Table {
 
     /// A run read these words, of those that may differ between states of the list, and found
     /// these values in them.
-    pub fn learn(&mut self, list: ListId, read: Vec<WordId>, found: Vec<u64>, observed: Observed) {
+    pub fn learn(&mut self, list: ListId, read: Vec<Place>, found: Vec<u64>, observed: Observed) {
         let runs = &mut self.known_runs.entry(list).or_default().by_reads;
         match runs.iter().position(|(known, _)| *known == read) {
             Some(at) => {
@@ -119,7 +122,7 @@ impl Table {
     }
 
     /// A known run that this state would repeat.
-    pub fn equivalent(&self, list: ListId, word: impl Fn(WordId) -> u64) -> Option<Observed> {
+    pub fn equivalent(&self, list: ListId, word: impl Fn(Place) -> u64) -> Option<Observed> {
         let runs = &self.known_runs.get(&list)?.by_reads;
         runs.iter().find_map(|(read, results)| {
             let found: Vec<u64> = read.iter().map(|at| word(*at)).collect();
@@ -186,6 +189,7 @@ mod tests {
             point,
             phase,
             cut: Cut(vec![point as u32]),
+            variant: 0,
         }
     }
 
@@ -225,7 +229,7 @@ mod tests {
     #[test]
     fn a_state_that_agrees_on_what_was_read_is_the_same() {
         let mut table = Table::default();
-        let words = vec![WordId(1), WordId(5)];
+        let words = vec![Place(1), Place(5)];
         table.learn(ListId(1), words, vec![10, 20], observed(true, true));
         let with = |one: u64, five: u64, other: u64| {
             table.equivalent(ListId(1), |word| match word.0 {

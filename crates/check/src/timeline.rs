@@ -62,15 +62,13 @@ pub struct Moment<'w> {
     pub issued: usize,
     /// Nodes that are durable, in the order in which they became so.
     pub durable: &'w [NodeId],
-    walker: &'w Walker,
+    /// What may be lost.
+    pub frontier: &'w dyn Fn() -> Frontier,
 }
 
 impl Moment<'_> {
     pub fn frontier(&self) -> Frontier {
-        match self.walker.model() {
-            Model::Eadr => self.walker.torn(),
-            Model::X86 | Model::Msync => self.walker.frontier(),
-        }
+        (self.frontier)()
     }
 }
 
@@ -255,14 +253,18 @@ impl Progress {
         if !std::mem::take(&mut self.changed) {
             return ControlFlow::Continue(());
         }
+        let walker = &self.walker;
         let moment = Moment {
             index: self.points,
             order: self.order,
             phase: self.phase,
             returned,
-            issued: self.walker.nodes().len(),
+            issued: walker.nodes().len(),
             durable: &self.durable,
-            walker: &self.walker,
+            frontier: &|| match walker.model() {
+                Model::Eadr => walker.torn(),
+                Model::X86 | Model::Msync => walker.frontier(),
+            },
         };
         self.points += 1;
         let mut assumed = Vec::new();

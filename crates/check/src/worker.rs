@@ -5,8 +5,8 @@ use crate::launch::{Launch, Paths};
 use crate::pin::{self, Pinned};
 use crate::pool::Pool;
 use crate::reads::Reads;
-use crate::server::{Ended, Limits, NEEDS_SHARED, Place, Server, ServerError};
-use crate::spawned::Spawned;
+use crate::runner::Runner;
+use crate::server::{Ended, Limits, NEEDS_SHARED, Place, ServerError};
 use crate::timeline::ListId;
 use crashpoint_abi::env;
 use crashpoint_abi::serve::flags;
@@ -43,21 +43,6 @@ pub struct Mapping {
     pub address: u64,
     pub length: u64,
     pub offset: u64,
-}
-
-/// A target that waits at the door of `main`, or one that is started for each run.
-enum Runner {
-    Served(Server),
-    Spawned(Spawned),
-}
-
-impl Runner {
-    fn run(&mut self, flags: u32, limits: &Limits) -> Result<Ended, ServerError> {
-        match self {
-            Runner::Served(server) => server.run(flags, limits),
-            Runner::Spawned(spawned) => spawned.run(limits),
-        }
-    }
 }
 
 pub struct Worker<'s> {
@@ -156,10 +141,7 @@ impl<'s> Worker<'s> {
 
     /// Objects of the target that were built by `crashpoint-cc`.
     pub fn modules(&self) -> u32 {
-        match &self.runner {
-            Runner::Served(server) => server.modules,
-            Runner::Spawned(_) => 0,
-        }
+        self.runner.modules()
     }
 
     fn files(&self) -> impl FnOnce(io::Error) -> WorkerError + use<> {
@@ -293,16 +275,13 @@ fn serve(
         socket: folder.join("socket"),
         environment,
     };
-    let _ = std::fs::remove_file(&place.socket);
     let command = setup.command.fill(paths);
-    let _pinned = Pinned::to(processor);
-    match Server::start(&command, &place) {
-        Ok(server) => Ok(Runner::Served(server)),
-        Err(ServerError::NotServed { .. }) if setup.any_program => {
-            Ok(Runner::Spawned(Spawned::new(command, Vec::new())))
-        }
-        Err(error) => Err(error.into()),
-    }
+    Ok(Runner::start(
+        &command,
+        &place,
+        setup.any_program,
+        processor,
+    )?)
 }
 
 /// Where files have to be mapped, as the runtime reads it: programs that keep raw pointers need

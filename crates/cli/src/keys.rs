@@ -103,6 +103,8 @@ pub const KEYS: Keys = &[
             ("pm", Value),
             ("operation", Value),
             ("model", Value),
+            ("dir", Value),
+            ("fs", Value),
         ]),
     ),
     (

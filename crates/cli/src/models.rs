@@ -11,7 +11,7 @@ use crate::output::Output;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ModelsError {
-    #[error("there is no model `{0}`; the models are {}", Model::NAMES.join(", "))]
+    #[error("there is no model `{0}`; the models are {names}", names = Model::NAMES.join(", "))]
     Unknown(String),
     #[error("no litmus test has `{0}` in its name")]
     NoLitmus(String),

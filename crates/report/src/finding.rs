@@ -129,20 +129,43 @@ pub struct Crash {
     pub operation: Option<(u64, String)>,
     /// It had returned.
     pub acknowledged: bool,
-    /// The stores that were needed; for atomicity, the one that would have made it whole.
-    pub needed: Vec<Location>,
-    /// The store that went ahead.
-    pub ahead: Option<Location>,
+    /// The stores or calls that were needed; for atomicity, the one that would have made it whole.
+    pub needed: Vec<Spot>,
+    /// The one that went ahead.
+    pub ahead: Option<Spot>,
     /// What a consistent program prints, where it happened and where it did not, and what this one
     /// does.
     pub expected: Vec<String>,
     pub found: String,
     /// Crash states that showed it.
     pub states: u64,
-    /// Flushing and fencing the needed stores at once makes every one of them impossible.
+    /// Making the needed stores durable at once makes every one of them impossible.
     pub mended: bool,
+    /// What the models of other file systems say: those that allow the state, and those that do not.
+    pub possible_on: Vec<String>,
+    pub impossible_on: Vec<String>,
+    /// What in the model lets this happen.
+    pub because: String,
     /// The command that shows it.
     pub replay: String,
+}
+
+/// Something that the program did, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Spot {
+    /// The system call, such as `rename("CURRENT.tmp", "CURRENT")`; empty for a store.
+    pub call: String,
+    /// Unknown where there is no debug information.
+    pub location: Option<Location>,
+}
+
+impl From<Location> for Spot {
+    fn from(location: Location) -> Spot {
+        Spot {
+            call: String::new(),
+            location: Some(location),
+        }
+    }
 }
 
 /// A place in the source. Lines and columns count from 1; 0 is unknown.

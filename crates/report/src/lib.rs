@@ -25,5 +25,6 @@ pub mod terminal;
 mod examples;
 
 pub use finding::{
-    Crash, Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Step, TestFigures,
+    Crash, Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Spot, Step,
+    TestFigures,
 };

@@ -313,6 +313,16 @@ fn crash_notes(crash: &Crash) -> Vec<String> {
     }
     let _ = write!(text, "{:>8}: {}", "found", crash.found);
     notes.push(format!("after recovery ({}):\n{text}", crash.category));
+    if !crash.because.is_empty() {
+        notes.push(crash.because.clone());
+    }
+    if !crash.possible_on.is_empty() {
+        let mut text = format!("possible on: {}", crash.possible_on.join(", "));
+        if !crash.impossible_on.is_empty() {
+            let _ = write!(text, "; not on: {}", crash.impossible_on.join(", "));
+        }
+        notes.push(text);
+    }
     notes.push(format!(
         "shown by {}; to see it: {}",
         count(crash.states, "crash state"),

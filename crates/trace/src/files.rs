@@ -11,6 +11,18 @@
 //!
 //! Bytes are borrowed from the recording, so that long ones cost nothing until they are used.
 
+mod before;
+mod format;
+mod problem;
+mod reader;
+mod writer;
+
+pub use before::{BeforeWriter, FOLDER as BEFORE_FOLDER};
+pub use format::{Ended, FORMAT_VERSION, RawFrame, Start};
+pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind, Remark};
+pub use reader::FileRecording;
+pub use writer::Writer;
+
 use serde::{Deserialize, Serialize};
 
 /// A file, directory or link, whatever names it has. Numbered in the order of appearance; a number
@@ -31,12 +43,17 @@ impl InodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StackId(pub u32);
 
+impl StackId {
+    /// Of a call whose stack was not recorded.
+    pub const NONE: StackId = StackId(u32::MAX);
+}
+
 /// The number of a system call on x86-64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SystemCall(pub u16);
 
 /// One system call that mattered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call<'a> {
     /// Grows over the whole recording, in the order in which the calls returned.
     pub order: u64,
@@ -46,7 +63,9 @@ pub struct Call<'a> {
     pub number: SystemCall,
     pub stack: StackId,
     /// As in a report: `rename("CURRENT.tmp", "CURRENT")`; paths as seen from the watched folder.
+    #[serde(borrow)]
     pub text: &'a str,
+    #[serde(borrow)]
     pub effects: Vec<Effect<'a>>,
 }
 
@@ -54,7 +73,7 @@ pub struct Call<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot<'a> {
     pub directory: InodeId,
-    #[serde(borrow)]
+    #[serde(borrow, with = "serde_bytes")]
     pub name: &'a [u8],
 }
 
@@ -63,7 +82,7 @@ pub enum InodeKind<'a> {
     File,
     Directory,
     Symlink {
-        #[serde(borrow)]
+        #[serde(borrow, with = "serde_bytes")]
         target: &'a [u8],
     },
     /// A pipe, socket or device: it has a name and nothing else.
@@ -172,6 +191,7 @@ pub enum Effect<'a> {
     Write {
         inode: InodeId,
         offset: u64,
+        #[serde(borrow, with = "serde_bytes")]
         bytes: &'a [u8],
         through: Through,
     },
@@ -190,7 +210,9 @@ pub enum Effect<'a> {
     /// `None` removes it.
     SetXattr {
         inode: InodeId,
+        #[serde(borrow, with = "serde_bytes")]
         name: &'a [u8],
+        #[serde(borrow, with = "serde_bytes")]
         value: Option<&'a [u8]>,
     },
     SetMode {
@@ -206,6 +228,7 @@ pub enum Effect<'a> {
     /// Seen from outside: what may have been acknowledged.
     Output {
         stream: Stream,
+        #[serde(borrow, with = "serde_bytes")]
         bytes: &'a [u8],
     },
 }

@@ -58,3 +58,96 @@ impl Deref for Bytes {
         }
     }
 }
+
+/// A file that grows through a shared mapping: what was appended is in the file even if the writer
+/// is killed at once. The file is longer than what was appended, and ends in zeros, until
+/// [`Appender::finish`].
+#[derive(Debug)]
+pub(crate) struct Appender {
+    file: File,
+    map: memmap2::MmapMut,
+    /// Where the mapping begins in the file.
+    base: u64,
+    /// Where the next byte goes, in the mapping.
+    position: usize,
+    chunk_bytes: usize,
+}
+
+/// A mapping begins at a page.
+const PAGE_BYTES: usize = 4096;
+
+impl Appender {
+    /// `chunk_bytes`: how much is reserved at a time.
+    pub(crate) fn create(path: &Path, chunk_bytes: usize) -> io::Result<Appender> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)?;
+        let map = Appender::map(&file, 0, chunk_bytes)?;
+        Ok(Appender {
+            file,
+            map,
+            base: 0,
+            position: 0,
+            chunk_bytes,
+        })
+    }
+
+    #[expect(
+        unsafe_code,
+        reason = "mapping a file is the one thing here that the compiler cannot check"
+    )]
+    fn map(file: &File, base: u64, length: usize) -> io::Result<memmap2::MmapMut> {
+        let end = base + length as u64;
+        // Reserved, so that a full disk is an error here and no SIGBUS at some store.
+        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, end) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => file.set_len(end)?,
+            Err(error) => return Err(error.into()),
+        }
+        // SAFETY: the file was created by us for writing, and nobody reads it as Rust memory
+        // before `finish`; readers map it on their own and check what they find.
+        unsafe {
+            memmap2::MmapOptions::new()
+                .offset(base)
+                .len(length)
+                .map_mut(file)
+        }
+    }
+
+    /// At least `length` bytes of room at the end, all zeros.
+    pub(crate) fn room(&mut self, length: usize) -> io::Result<&mut [u8]> {
+        if self.map.len() - self.position < length {
+            let kept = self.position % PAGE_BYTES;
+            let base = self.base + (self.position - kept) as u64;
+            let wanted = (kept + length).max(self.chunk_bytes);
+            let length = wanted.next_multiple_of(PAGE_BYTES);
+            self.map = Appender::map(&self.file, base, length)?;
+            self.base = base;
+            self.position = kept;
+        }
+        Ok(&mut self.map[self.position..])
+    }
+
+    /// Keeps what was put at the beginning of the room.
+    pub(crate) fn advance(&mut self, length: usize) {
+        self.position += length;
+        assert!(
+            self.position <= self.map.len(),
+            "only what there was room for"
+        );
+    }
+
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.room(bytes.len())?[..bytes.len()].copy_from_slice(bytes);
+        self.advance(bytes.len());
+        Ok(())
+    }
+
+    /// Cuts off what was reserved and not used.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.file.set_len(self.base + self.position as u64)
+    }
+}

@@ -25,11 +25,15 @@ Examples:
   crashpoint test --ops-file crashpoint.out/ops --no-probe
   crashpoint test --check './check {{pool}} {{printed}}' --time 1h
   crashpoint test --operation 'store_apply' -- ./store {{pool}} {{ops}}
+  crashpoint test --dir data --check './verify {{dir}} {{printed}}' -- ./workload data
+  crashpoint test --dir data --fs xfs -- ./workload data
   crashpoint test --resume                    go on where a run was stopped
   crashpoint test --write-baseline            accept what is found now, fail on what is new
 
 In a command, {{pool}} is the file that is persistent memory, {{ops}} the file with the operations,
-one per line, and {{printed}} the file with what the program had printed before the crash.
+one per line, {{printed}} the file with what the program had printed before the crash, and {{dir}}
+the folder with its files. A workload without {{dir}} runs in the folder itself, which is put back as
+it was afterwards.
 
 {}", exit::HELP))]
 pub struct Test {
@@ -61,6 +65,13 @@ pub struct Test {
     /// What a crash can lose [default: x86]
     #[arg(long, value_name = "MODEL", value_enum, help_heading = "Target")]
     pub model: Option<Model>,
+    /// Test what the program does to the files in this folder, by system calls; any program, as it is
+    #[arg(long, value_name = "FOLDER", help_heading = "Target")]
+    pub dir: Option<PathBuf>,
+    /// With --dir, the file system: posix, ext4-ordered, ext4-writeback, ext4-journal, xfs, btrfs, or
+    /// a file that describes one [default: ext4-ordered]
+    #[arg(long, value_name = "MODEL", help_heading = "Target")]
+    pub fs: Option<String>,
 
     /// How many operations are generated [default: 200]
     #[arg(long, value_name = "N", help_heading = "Operations")]
@@ -72,10 +83,11 @@ pub struct Test {
     #[arg(long, value_name = "FILE", help_heading = "Operations")]
     pub ops_file: Option<PathBuf>,
 
-    /// Which crash states are tried [default: exhaustive]
+    /// Which crash states are tried [default: exhaustive, with --dir: bounded]
     #[arg(long, value_name = "STRATEGY", value_enum, help_heading = "Crashes")]
     pub strategy: Option<Strategy>,
-    /// With --strategy bounded: how many cache lines may differ [default: 2]
+    /// With --strategy bounded: how many cache lines may differ [default: 2], or with --dir files,
+    /// blocks and entries [default: 1]
     #[arg(long, value_name = "N", help_heading = "Crashes")]
     pub bound: Option<u32>,
     /// With --strategy random: how many states of each crash point [default: 20]
@@ -88,7 +100,8 @@ pub struct Test {
     #[arg(long, help_heading = "Crashes")]
     pub no_prune: bool,
 
-    /// How what was left is judged [default: output, with --check: none]
+    /// How what was left is judged [default: output, with --check: none; with --dir and no --check,
+    /// whether files that were saved are whole]
     #[arg(long, value_name = "ORACLE", value_enum, help_heading = "Verdicts")]
     pub oracle: Option<Oracle>,
     /// A command that looks at the crashed pool; exit status 0 is consistent

@@ -20,6 +20,8 @@ pub struct TargetSection {
     pm: Option<Vec<String>>,
     operation: Option<Vec<String>>,
     model: Option<String>,
+    dir: Option<PathBuf>,
+    fs: Option<String>,
 }
 
 /// What a crash can lose.
@@ -50,7 +52,14 @@ pub struct TargetSettings {
     /// Globs of functions of which each call is one operation.
     pub operation: Vec<String>,
     pub model: Model,
+    /// The folder that the program keeps its files in: it is tested by what it does to them.
+    pub dir: Option<PathBuf>,
+    /// A file-system model: one that is built in, or a file that describes one.
+    pub fs: String,
 }
+
+/// The file system that most programs meet.
+pub const FILE_SYSTEM: &str = "ext4-ordered";
 
 /// The function that crashpoint.h calls for each operation.
 const APPLY: &str = "crashpoint_apply";
@@ -65,6 +74,8 @@ impl Default for TargetSettings {
             pm: vec![Word::parse("{pool}", PM).expect("a placeholder that exists")],
             operation: vec![APPLY.to_owned()],
             model: Model::default(),
+            dir: None,
+            fs: FILE_SYSTEM.to_owned(),
         }
     }
 }
@@ -112,7 +123,19 @@ impl TargetSection {
             let model = choose("model", "models", &model);
             settings.model = model.map_err(|reason| reason.at(&["target", "model"]))?;
         }
+        settings.dir = self.dir.map(|dir| folder.join(dir));
+        if let Some(fs) = self.fs {
+            settings.fs = file_system(&fs, folder);
+        }
         Ok(settings)
+    }
+}
+
+/// A name stands for itself, a file is found from the folder of whoever named it.
+fn file_system(name: &str, folder: &Path) -> String {
+    match name.ends_with(".toml") {
+        true => folder.join(name).to_string_lossy().into_owned(),
+        false => name.to_owned(),
     }
 }
 
@@ -124,6 +147,12 @@ impl TargetSettings {
         }
         if !options.pm.is_empty() {
             self.pm.clone_from(&options.pm);
+        }
+        if let Some(dir) = &options.dir {
+            self.dir = Some(dir.clone());
+        }
+        if let Some(fs) = &options.fs {
+            self.fs = fs.clone();
         }
         if !options.operation.is_empty() {
             self.operation.clone_from(&options.operation);

@@ -14,6 +14,8 @@ use super::wrong::Reason;
 pub enum Placeholder {
     /// The file that is persistent memory.
     Pool,
+    /// The folder that the program keeps its files in.
+    Dir,
     /// The file with the list of operations.
     Ops,
     /// The file with what the program had printed before the crash.
@@ -24,6 +26,7 @@ impl Placeholder {
     pub fn name(self) -> &'static str {
         match self {
             Placeholder::Pool => "{pool}",
+            Placeholder::Dir => "{dir}",
             Placeholder::Ops => "{ops}",
             Placeholder::Printed => "{printed}",
         }
@@ -31,9 +34,9 @@ impl Placeholder {
 }
 
 /// What starts the target.
-pub const RUN: &[Placeholder] = &[Placeholder::Pool, Placeholder::Ops];
+pub const RUN: &[Placeholder] = &[Placeholder::Pool, Placeholder::Dir, Placeholder::Ops];
 /// What checks a crashed state.
-pub const CHECK: &[Placeholder] = &[Placeholder::Pool, Placeholder::Printed];
+pub const CHECK: &[Placeholder] = &[Placeholder::Pool, Placeholder::Dir, Placeholder::Printed];
 /// What names persistent memory.
 pub const PM: &[Placeholder] = &[Placeholder::Pool];
 
@@ -205,7 +208,7 @@ mod tests {
             reason("./store {pol} {ops}"),
             "there is no placeholder `{pol}`; did you mean `{pool}`? For braces, write `{{pol}}`"
         );
-        assert!(reason("./store {printed}").contains("are {pool}, {ops}"));
+        assert!(reason("./store {printed}").contains("are {pool}, {dir}, {ops}"));
         assert_eq!(reason(" "), "write a command");
         assert_eq!(reason("./store '{pool}"), "a quote is not closed");
     }

@@ -63,6 +63,9 @@ pub enum Oracle {
     /// happened, or if it did not
     #[default]
     Output,
+    /// What the checker prints must be the lines that the program had printed, and perhaps those
+    /// that come next
+    Acknowledged,
     /// Only visible failures, and the checker if there is one
     None,
 }
@@ -86,8 +89,9 @@ pub struct TestSettings {
     pub ops_file: Option<PathBuf>,
     pub keys: KeySettings,
     pub values: RangeInclusive<u64>,
-    pub strategy: Strategy,
-    pub bound: u32,
+    /// None: what suits the target.
+    pub strategy: Option<Strategy>,
+    pub bound: Option<u32>,
     /// Of each crash point.
     pub random_states: u64,
     pub oracle: Oracle,
@@ -121,8 +125,8 @@ impl Default for TestSettings {
             ops_file: None,
             keys: generated.keys,
             values: generated.values,
-            strategy: Strategy::default(),
-            bound: 2,
+            strategy: None,
+            bound: None,
             random_states: 20,
             oracle: Oracle::default(),
             check: None,
@@ -170,8 +174,8 @@ impl TestSection {
                 distinct: self.distinct_keys,
             },
             values: at("values", self.values, range)?.unwrap_or(base.values),
-            strategy: strategy.unwrap_or_default(),
-            bound: self.bound.unwrap_or(base.bound),
+            strategy,
+            bound: self.bound,
             random_states: self.random_states.unwrap_or(base.random_states),
             oracle: oracle.unwrap_or(by_default(check.is_some())),
             check,
@@ -242,8 +246,8 @@ impl TestSettings {
         if let Some(file) = &options.ops_file {
             self.ops_file = Some(file.clone());
         }
-        self.strategy = options.strategy.unwrap_or(self.strategy);
-        self.bound = options.bound.unwrap_or(self.bound);
+        self.strategy = options.strategy.or(self.strategy);
+        self.bound = options.bound.or(self.bound);
         self.random_states = options.random_states.unwrap_or(self.random_states);
         if let Some(check) = &options.check {
             self.check = Some(check.clone());

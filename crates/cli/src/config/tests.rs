@@ -164,8 +164,8 @@ fn every_key_of_a_test_is_understood() {
             distinct: Some(10),
         },
         values: 5..=6,
-        strategy: Strategy::Bounded,
-        bound: 3,
+        strategy: Some(Strategy::Bounded),
+        bound: Some(3),
         random_states: 7,
         oracle: Oracle::None,
         check: test.check.clone(),
@@ -198,7 +198,7 @@ fn a_wrong_name_or_placeholder_is_shown_with_the_nearest_right_one() {
         (
             "[test]\noracle = 'everything'\n",
             "2:10",
-            "the oracles are output, none",
+            "the oracles are output, acknowledged, none",
         ),
         (
             "[test]\nrecovery = 'ones'\n",
@@ -219,7 +219,7 @@ fn a_wrong_name_or_placeholder_is_shown_with_the_nearest_right_one() {
         (
             "[test]\ncheck = './a {ops}'\n",
             "2:9",
-            "are {pool}, {printed}",
+            "are {pool}, {dir}, {printed}",
         ),
         (
             "[ops]\nput = { args = ['new-kye'] }\n",
@@ -286,8 +286,8 @@ fn options_of_a_test_win_over_the_file() {
         operations: 3,
         seed: 4,
         ops_file: Some("o".into()),
-        strategy: Strategy::Random,
-        bound: 1,
+        strategy: Some(Strategy::Random),
+        bound: Some(1),
         random_states: 2,
         oracle: Oracle::Output,
         check: settings.test.check.clone(),

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use crashpoint_check::explore::{self, Exploration, ExploreError, Explored, Statistics};
 use crashpoint_check::journal::{self, How, Journal, JournalError};
+use crashpoint_check::memory::Memory;
 use crashpoint_check::minimise::{self, Causes};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{self, AllReferences, ReferenceError};
@@ -282,10 +283,16 @@ fn test(
         for worker in &mut workers {
             worker.rewind()?;
         }
-        let exploration = Exploration {
+        let memory = Memory {
             plan,
             timeline: &timeline,
             references: &references.lists,
+        };
+        let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
+        let exploration = Exploration {
+            subject: &memory,
+            limits: plan.limits,
+            prune: plan.prune,
             journal: Some(&journal),
             known,
             watcher: &progress,
@@ -293,7 +300,7 @@ fn test(
         Ok(explore::explore(
             &exploration,
             strategy.as_mut(),
-            &mut workers,
+            &mut checkers,
         )?)
     };
     let mut problems = Vec::new();
@@ -342,7 +349,12 @@ fn explain(
 ) -> Result<Tested, TestError> {
     let statistics = explored.statistics.clone();
     worker.rewind()?;
-    let mut causes = minimise::minimise(plan, &timeline, &references.lists, explored, worker)?;
+    let memory = Memory {
+        plan,
+        timeline: &timeline,
+        references: &references.lists,
+    };
+    let mut causes = minimise::minimise(&memory, explored, &mut memory.checker(worker))?;
     tell::merge(prepared, &timeline, &mut causes);
     worker.rewind()?;
     worker.limits = plan.setup.limits;

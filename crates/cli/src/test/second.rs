@@ -13,6 +13,7 @@ use crashpoint_check::explore::{self, Exploration, Watcher};
 use crashpoint_check::image::{self, Image};
 use crashpoint_check::judge::References;
 use crashpoint_check::launch::Paths;
+use crashpoint_check::memory::Memory;
 use crashpoint_check::plan::{Plan, Recovery};
 use crashpoint_check::pool::Pool;
 use crashpoint_check::references::AllReferences;
@@ -228,15 +229,22 @@ impl Again<'_> {
             worker.rewind()?;
         }
         let mut strategy = plan::strategy(self.settings);
-        let exploration = Exploration {
+        let memory = Memory {
             plan: &plan,
             timeline: &timeline,
             references: &references,
+        };
+        let exploration = Exploration {
+            subject: &memory,
+            limits: plan.limits,
+            prune: plan.prune,
             journal: None,
             known: &[],
             watcher: &Silent,
         };
-        let explored = explore::explore(&exploration, strategy.as_mut(), &mut workers)?;
+        let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
+        let explored = explore::explore(&exploration, strategy.as_mut(), &mut checkers)?;
+        drop(checkers);
         let references = AllReferences {
             lists: references,
             ..AllReferences::default()

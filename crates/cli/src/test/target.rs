@@ -127,8 +127,9 @@ pub fn launch(template: &Template) -> Launch {
 }
 
 pub fn command(template: &Template, paths: &Paths) -> launch::Command {
-    let values: [(Placeholder, &OsStr); 3] = [
+    let values: [(Placeholder, &OsStr); 4] = [
         (Placeholder::Pool, paths.pool.as_os_str()),
+        (Placeholder::Dir, paths.pool.as_os_str()),
         (Placeholder::Ops, paths.ops.as_os_str()),
         (Placeholder::Printed, paths.printed.as_os_str()),
     ];

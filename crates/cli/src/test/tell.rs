@@ -11,7 +11,7 @@ use crashpoint_check::worker::{Worker, WorkerError};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{
-    Crash, Finding, Location, Place, Report, Rule, Severity, Step, TestFigures,
+    Crash, Finding, Location, Place, Report, Rule, Severity, Spot, Step, TestFigures,
 };
 
 use super::folder::Held;
@@ -388,13 +388,14 @@ impl Teller<'_> {
                 category: detail.category.to_owned(),
                 operation: operation.map(line),
                 acknowledged,
-                needed,
-                ahead,
+                needed: needed.into_iter().map(Spot::from).collect(),
+                ahead: ahead.map(Spot::from),
                 expected: detail.expected.clone(),
                 found: detail.found.clone(),
                 states: cause.states,
                 mended: cause.mended_by_persisting,
                 replay: format!("crashpoint replay {folder}"),
+                ..Crash::default()
             }),
         }
     }
@@ -495,8 +496,6 @@ impl Teller<'_> {
                 category: "wrong after a restart".to_owned(),
                 operation: Some((u64::from(first.operation) + 1, line(first.operation))),
                 acknowledged: true,
-                needed: Vec::new(),
-                ahead: None,
                 expected: vec![format!(
                     "`{}` prints {}",
                     line(first.at as u32),
@@ -504,8 +503,7 @@ impl Teller<'_> {
                 )],
                 found: format!("`{}` prints {}", line(first.at as u32), first.found),
                 states: count,
-                mended: false,
-                replay: String::new(),
+                ..Crash::default()
             }),
         }
     }

@@ -12,13 +12,34 @@ pub struct Crash<'a> {
     category: &'a str,
     operation: Option<Operation<'a>>,
     acknowledged: bool,
-    needed: Vec<Location<'a>>,
-    ahead: Option<Location<'a>>,
+    needed: Vec<Spot<'a>>,
+    ahead: Option<Spot<'a>>,
     expected: &'a [String],
     found: &'a str,
     states: u64,
     mended: bool,
+    possible_on: &'a [String],
+    impossible_on: &'a [String],
+    because: &'a str,
     replay: &'a str,
+}
+
+/// A place may be known by its call alone.
+#[derive(Serialize)]
+struct Spot<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    call: &'a str,
+    #[serde(flatten)]
+    location: Option<Location<'a>>,
+}
+
+impl<'a> From<&'a finding::Spot> for Spot<'a> {
+    fn from(spot: &'a finding::Spot) -> Self {
+        Spot {
+            call: &spot.call,
+            location: spot.location.as_ref().map(Location::from),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -37,12 +58,15 @@ impl<'a> From<&'a finding::Crash> for Crash<'a> {
                 line,
             }),
             acknowledged: crash.acknowledged,
-            needed: crash.needed.iter().map(Location::from).collect(),
-            ahead: crash.ahead.as_ref().map(Location::from),
+            needed: crash.needed.iter().map(Spot::from).collect(),
+            ahead: crash.ahead.as_ref().map(Spot::from),
             expected: &crash.expected,
             found: &crash.found,
             states: crash.states,
             mended: crash.mended,
+            possible_on: &crash.possible_on,
+            impossible_on: &crash.impossible_on,
+            because: &crash.because,
             replay: &crash.replay,
         }
     }

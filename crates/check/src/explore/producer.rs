@@ -1,0 +1,283 @@
+//! The thread that walks: it asks the strategy for the states of each moment, and hands those that
+//! were not met before to the workers.
+
+use super::progress::{Progress, Taken};
+use super::{Job, Shared, Watcher};
+use crate::subject::{Content as _, Place, Subject};
+use crate::table::{Key, Met, Sighting};
+use crate::timeline::{Assumption, ListId, Moment, Phase};
+use crate::worker::WorkerError;
+use crashpoint_persist::graph::{Cut, Frontier, NodeId};
+use crashpoint_states::Strategy;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::time::Instant;
+
+/// Nodes of a chain that are looked at, one by one from its end.
+const LONG_CHAIN: usize = 64;
+
+/// The walking thread.
+pub struct Producer<'s, 'a, S: Subject> {
+    shared: &'s Shared<'a, S>,
+    to_workers: SyncSender<Job<S::Patch>>,
+    /// What is durable.
+    content: S::Content,
+    durable: usize,
+    list: Option<ListId>,
+    varying: Arc<Vec<Place>>,
+    progress: Progress,
+}
+
+/// Where a moment's part of the budget ends.
+struct Share {
+    offered: Option<u64>,
+    time: Option<Instant>,
+    at_least: u64,
+}
+
+impl Share {
+    fn is_spent(&self, offered: u64) -> bool {
+        offered >= self.at_least
+            && (self.offered.is_some_and(|most| offered >= most)
+                || self.time.is_some_and(|time| Instant::now() >= time))
+    }
+}
+
+impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
+    pub fn new(
+        shared: &'s Shared<'a, S>,
+        to_workers: SyncSender<Job<S::Patch>>,
+        progress: Progress,
+    ) -> Self {
+        Producer {
+            shared,
+            to_workers,
+            content: shared.subject.before(),
+            durable: 0,
+            list: None,
+            varying: Arc::default(),
+            progress,
+        }
+    }
+
+    /// Goes through all moments once.
+    pub fn walk(mut self, strategy: &mut dyn Strategy, watcher: &dyn Watcher) -> Progress {
+        let subject = self.shared.subject;
+        let points = subject.points();
+        subject.moments(&mut |moment, assumed| {
+            watcher.progress(
+                moment.index,
+                points,
+                self.shared.tried.load(Ordering::Relaxed),
+                self.shared.inconsistent.load(Ordering::Relaxed),
+            );
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
+            if self.progress.is_spent(self.shared) {
+                let looked_at = self.progress.taken.len().max(moment.index);
+                self.progress.statistics.points_left = (points - looked_at) as u64;
+                return ControlFlow::Break(());
+            }
+            let frontier = match self.point(moment, strategy) {
+                Ok(frontier) => frontier,
+                Err(error) => {
+                    self.shared.fail(error.into());
+                    return ControlFlow::Break(());
+                }
+            };
+            if moment.returned && !frontier.chains.is_empty() {
+                *assumed = self.assume(moment, &frontier);
+            }
+            ControlFlow::Continue(())
+        });
+        self.progress.round += 1;
+        self.progress
+    }
+
+    /// What is taken to be durable after a moment: found out in the first round.
+    fn assume(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
+        let point = moment.index;
+        let progress = &self.progress;
+        if progress.round > 0 {
+            let of_point = progress.assumptions.iter().filter(|one| one.point == point);
+            return of_point.map(|one| one.node).collect();
+        }
+        self.wait();
+        let nodes = self.harmful(moment, frontier);
+        let new = nodes.iter().map(|node| Assumption { point, node: *node });
+        self.progress.assumptions.extend(new);
+        self.progress.statistics.assumed += nodes.len() as u64;
+        nodes
+    }
+
+    /// Waits until all jobs are done, so that what follows depends on results and not on who was
+    /// faster.
+    fn wait(&self) {
+        let open = self.shared.open.lock().expect("no panic");
+        let done = self.shared.done.wait_while(open, |open| *open > 0);
+        drop(done.expect("no panic"));
+    }
+
+    /// When an operation has returned: the last node of each chain without which, all else being
+    /// kept, the state fails.
+    ///
+    /// The finding is made; were the node lost in later states too, they would all fail for the
+    /// same reason and hide what else is wrong, and their number would double with each such node.
+    fn harmful(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
+        let mut harmful = Vec::new();
+        for (index, chain) in frontier.chains.iter().enumerate() {
+            let mut fails = |kept: &usize| {
+                let mut cut = frontier.all();
+                cut.0[index] = *kept as u32;
+                let cut = frontier.floor(cut);
+                let key = self.key(moment.phase, &frontier.kept(&cut), 0).0;
+                let table = self.shared.table.lock().expect("no panic");
+                let observed = table.observed(key);
+                observed.is_some_and(|observed| observed.fails(moment.phase))
+            };
+            let mut last = (0..chain.nodes.len()).rev().take(LONG_CHAIN);
+            let last = last.find(|kept| fails(kept));
+            harmful.extend(last.map(|kept| chain.nodes[kept]));
+        }
+        harmful
+    }
+
+    /// What a state is known by, and what it has on top of what is durable.
+    fn key(&mut self, phase: Phase, kept: &[NodeId], variant: u8) -> (Key, S::Patch) {
+        let patch = self.content.patch(kept, variant);
+        let key = Key {
+            list: self.shared.subject.list(phase),
+            image: self.content.hash_with(&patch),
+        };
+        (key, patch)
+    }
+
+    /// What a moment may use of the budget: as much as each of those that are left. What it does not
+    /// need is for them.
+    fn share(&self, moment: &Moment<'_>) -> Share {
+        let limits = &self.shared.limits;
+        let progress = &self.progress;
+        let left = match progress.round {
+            0 => self.shared.subject.points().saturating_sub(moment.index),
+            _ => {
+                let rest = progress.taken[moment.index..].iter();
+                rest.filter(|taken| !taken.is_done).count()
+            }
+        };
+        let left = left.max(1);
+        let states = limits.states.saturating_sub(progress.offered) / left as u64;
+        let time = limits.time.map(|time| {
+            let rest = time.saturating_sub(progress.began.elapsed());
+            Instant::now() + rest / left as u32
+        });
+        Share {
+            offered: (limits.states > 0).then_some(progress.offered + states),
+            time,
+            at_least: progress.offered + 1,
+        }
+    }
+
+    fn point(
+        &mut self,
+        moment: &Moment<'_>,
+        strategy: &mut dyn Strategy,
+    ) -> Result<Frontier, WorkerError> {
+        let subject = self.shared.subject;
+        let new = &moment.durable[self.durable..];
+        self.content.advance(new, moment.order)?;
+        self.shared.durable.write().expect("no panic").extend(new);
+        self.durable = moment.durable.len();
+        let list = subject.list(moment.phase);
+        if self.list != Some(list) {
+            if let Some(before) = self.list.replace(list) {
+                let mut table = self.shared.table.lock().expect("no panic");
+                table.forget_runs(before);
+            }
+            self.varying = Arc::new(subject.varying(list));
+        }
+        let frontier = moment.frontier();
+        if self.progress.taken.len() == moment.index {
+            let count = frontier.count();
+            let statistics = &mut self.progress.statistics;
+            statistics.points += 1;
+            statistics.possible += &count.value;
+            statistics.exact &= count.exact;
+            self.progress.taken.push(Taken::default());
+        }
+        let before = self.progress.taken[moment.index];
+        if !before.is_done {
+            let taken = self.offer_some(moment, &frontier, before, strategy);
+            self.progress.taken[moment.index] = taken;
+            self.progress.statistics.chosen += taken.cuts - before.cuts;
+        }
+        Ok(frontier)
+    }
+
+    /// Goes on with the states of a moment.
+    fn offer_some(
+        &mut self,
+        moment: &Moment<'_>,
+        frontier: &Frontier,
+        before: Taken,
+        strategy: &mut dyn Strategy,
+    ) -> Taken {
+        let most = self.shared.limits.states_per_point;
+        let share = self.share(moment);
+        let mut taken = before;
+        for cut in strategy.cuts(frontier).skip(before.cuts as usize) {
+            if most > 0 && taken.cuts == most {
+                // It stays cut short, whatever is left of the rest.
+                self.progress.statistics.points_cut += 1;
+                break;
+            }
+            if share.is_spent(self.progress.offered) || self.progress.is_spent(self.shared) {
+                return taken;
+            }
+            taken.cuts += 1;
+            let kept = frontier.kept(&cut);
+            for variant in 0..self.content.variants(&kept) {
+                self.offer(moment, &kept, &cut, variant);
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return taken;
+            }
+        }
+        taken.is_done = true;
+        taken
+    }
+
+    fn offer(&mut self, moment: &Moment<'_>, kept: &[NodeId], cut: &Cut, variant: u8) {
+        let (key, patch) = self.key(moment.phase, kept, variant);
+        let sighting = Sighting {
+            point: moment.index,
+            phase: moment.phase,
+            cut: cut.clone(),
+            variant,
+        };
+        let mut table = self.shared.table.lock().expect("no panic");
+        let met = table.meet(key, sighting);
+        drop(table);
+        match met {
+            Met::New => self.progress.offered += 1,
+            Met::Known | Met::Again => {
+                self.progress.statistics.duplicates += 1;
+                self.progress.offered += u64::from(met == Met::Known);
+                return;
+            }
+        }
+        let job = Job {
+            durable: moment.durable.len(),
+            order: moment.order,
+            patch,
+            key,
+            phase: moment.phase,
+            varying: Arc::clone(&self.varying),
+        };
+        *self.shared.open.lock().expect("no panic") += 1;
+        // Workers end only after the queue is closed.
+        let _ = self.to_workers.send(job);
+    }
+}

@@ -1,0 +1,67 @@
+//! How far an exploration got: what a round leaves to the next one.
+
+use super::{Shared, Statistics};
+use crate::journal::{How, Result as JournalResult};
+use crate::timeline::Assumption;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Of the states that a strategy has for a moment, how many were looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taken {
+    pub cuts: u64,
+    /// There are no more, or no more are wanted.
+    pub is_done: bool,
+}
+
+/// What a round leaves to the next one.
+pub struct Progress {
+    pub round: u32,
+    pub began: Instant,
+    pub statistics: Statistics,
+    pub assumptions: Vec<Assumption>,
+    /// By moment, as far as the walk got.
+    pub taken: Vec<Taken>,
+    /// By the run that is resumed: the budget is for both.
+    tried_before: u64,
+    /// Distinct states so far, whether they were tried or turned out not to need it: which ones a
+    /// moment gets depends on this, and so not on who was faster.
+    pub offered: u64,
+}
+
+impl Progress {
+    pub fn new(known: &[JournalResult]) -> Progress {
+        let was_tried = |result: &&JournalResult| result.how == How::Tried;
+        Progress {
+            round: 0,
+            began: Instant::now(),
+            statistics: Statistics {
+                exact: true,
+                resumed: known.len() as u64,
+                ..Statistics::default()
+            },
+            assumptions: Vec::new(),
+            taken: Vec::new(),
+            tried_before: known.iter().filter(was_tried).count() as u64,
+            offered: 0,
+        }
+    }
+
+    pub fn is_spent<S>(&self, shared: &Shared<'_, S>) -> bool {
+        let limits = &shared.limits;
+        let tried = shared.tried.load(Ordering::Relaxed) + self.tried_before;
+        (limits.states > 0 && tried >= limits.states)
+            || limits.time.is_some_and(|time| self.began.elapsed() >= time)
+    }
+
+    pub fn wants_more<S>(&self, shared: &Shared<'_, S>) -> bool {
+        let cut = self.taken.iter().any(|taken| !taken.is_done);
+        cut && !self.is_spent(shared) && !shared.stop.load(Ordering::Relaxed)
+    }
+
+    pub fn end(mut self) -> (Statistics, Vec<Assumption>) {
+        let cut = self.taken.iter().filter(|taken| !taken.is_done);
+        self.statistics.points_cut += cut.count() as u64;
+        (self.statistics, self.assumptions)
+    }
+}

@@ -1,0 +1,15 @@
+//! Crashes of programs that persist by files: [`subject`] is the recording as the search for crash
+//! states sees it, [`folder`] lays a state out, [`oracle`] says what is fine, and [`checker`] runs
+//! the check.
+
+pub mod checker;
+pub mod folder;
+pub mod layout;
+pub mod oracle;
+pub mod subject;
+
+pub use checker::{CheckSetup, FileChecker};
+pub use folder::Folder;
+pub use layout::Layout;
+pub use oracle::FileOracle;
+pub use subject::Files;

@@ -1,0 +1,409 @@
+//! A folder as a [`Subject`]: nodes are what system calls did to files, and a check runs on a folder
+//! that is laid out for it.
+//!
+//! Power may fail after every call that changed something, and after every line that the program
+//! printed: what was printed is what it had acknowledged. An *operation* is what lies between two
+//! outputs. Checks of one list are those with the same text printed.
+
+use super::layout::Layout;
+use super::oracle::{FileOracle, Versions, is_acknowledged};
+use crate::image::ImageHash;
+use crate::judge::Observed;
+use crate::server::{End, Ended};
+use crate::subject::{Content, Place, Show, Subject};
+use crate::timeline::{ListId, Moment, Phase, Span};
+use crate::worker::WorkerError;
+use crashpoint_persist::files::{Filler, Kind, MicroOp, Model, Trees, Walker};
+use crashpoint_persist::graph::NodeId;
+use crashpoint_trace::files::{Before, Call, Effect, Stream};
+use rustc_hash::FxHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A recording of system calls under a model.
+pub struct Files<'a> {
+    pub before: &'a Before<'a>,
+    pub calls: &'a [Call<'a>],
+    pub model: &'a Model,
+    pub oracle: FileOracle,
+    pub nodes: Arc<[MicroOp<'a>]>,
+    /// All that was printed, and where each output ends.
+    pub printed: Vec<u8>,
+    ends: Vec<usize>,
+    spans: Vec<Span>,
+    points: usize,
+    pub versions: Versions<'a>,
+}
+
+impl<'a> Files<'a> {
+    pub fn new(
+        before: &'a Before<'a>,
+        calls: &'a [Call<'a>],
+        model: &'a Model,
+        oracle: FileOracle,
+    ) -> Files<'a> {
+        let mut files = Files {
+            before,
+            calls,
+            model,
+            oracle,
+            nodes: Arc::default(),
+            printed: Vec::new(),
+            ends: Vec::new(),
+            spans: Vec::new(),
+            points: 0,
+            versions: Versions::default(),
+        };
+        files.survey();
+        files
+    }
+
+    fn survey(&mut self) {
+        let mut walk = Walk::new(self);
+        for call in self.calls {
+            let issued = walk.walker.nodes().len();
+            let _ = walk.step(call, &mut |_, _| ControlFlow::Continue(()));
+            for bytes in outputs(call) {
+                self.printed.extend(bytes);
+                let begin = self.spans.last().map_or(0, |span: &Span| span.end);
+                self.ends.push(self.printed.len());
+                let end = issued;
+                self.spans.push(Span { begin, end });
+            }
+        }
+        let begin = self.spans.last().map_or(0, |span| span.end);
+        let nodes: Arc<[MicroOp<'a>]> = walk.walker.nodes().into();
+        let points = walk.points;
+        self.spans.push(Span {
+            begin,
+            end: nodes.len(),
+        });
+        self.points = points;
+        self.nodes = nodes;
+        if self.oracle == FileOracle::WholeFiles {
+            self.versions = self.all_versions();
+        }
+    }
+
+    fn all_versions(&self) -> Versions<'a> {
+        let mut versions = Versions::default();
+        let mut content = FileContent::new(self);
+        let before = content.patch(&[], 0);
+        versions.note(&before);
+        for call in self.calls {
+            let is_done = call.effects.iter().any(|effect| match effect {
+                Effect::LastClose { .. }
+                | Effect::Rename { .. }
+                | Effect::Exchange { .. }
+                | Effect::Sync(_)
+                | Effect::Output { .. } => true,
+                Effect::New { .. }
+                | Effect::Link { .. }
+                | Effect::Unlink { .. }
+                | Effect::Write { .. }
+                | Effect::Resize { .. }
+                | Effect::Allocate { .. }
+                | Effect::SetXattr { .. }
+                | Effect::SetMode { .. } => false,
+            });
+            if is_done {
+                versions.note(&content.whole(call.order));
+            }
+        }
+        let after = content.whole(u64::MAX);
+        versions.note(&after);
+        versions.only_in(&before, &after);
+        versions
+    }
+
+    /// The folder after everything, with nothing lost.
+    pub fn after(&self) -> Layout<'a> {
+        FileContent::new(self).whole(u64::MAX)
+    }
+
+    /// What had been printed.
+    pub fn printed(&self, list: ListId) -> &[u8] {
+        let end = (list.0 as usize).checked_sub(1);
+        &self.printed[..end.map_or(0, |end| self.ends[end])]
+    }
+
+    /// How many outputs there were.
+    pub fn outputs(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// What a call printed on the standard output.
+fn outputs<'c>(call: &'c Call<'_>) -> impl Iterator<Item = &'c [u8]> {
+    call.effects.iter().filter_map(|effect| match effect {
+        Effect::Output {
+            stream: Stream::Stdout,
+            bytes,
+        } => Some(*bytes),
+        _ => None,
+    })
+}
+
+/// One way through the recording.
+struct Walk<'a> {
+    walker: Walker<'a>,
+    phase: Phase,
+    outputs: u32,
+    points: usize,
+    durable: Vec<NodeId>,
+    order: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(files: &Files<'a>) -> Walk<'a> {
+        Walk {
+            walker: Walker::new(files.model, files.before),
+            phase: Phase::In(0),
+            outputs: 0,
+            points: 0,
+            durable: Vec::new(),
+            order: 0,
+        }
+    }
+
+    fn step(&mut self, call: &Call<'a>, show: &mut Show<'_>) -> ControlFlow<()> {
+        let fed = self.walker.begin(call);
+        self.order = call.order;
+        if fed.changed {
+            if let Phase::After(operation) = self.phase {
+                self.phase = Phase::In(operation + 1);
+            }
+            self.point(show, false)?;
+        }
+        self.walker.end(call);
+        self.durable.extend(self.walker.take_durable());
+        for _ in outputs(call) {
+            self.phase = Phase::After(self.outputs);
+            self.outputs += 1;
+            if !self.walker.is_quiet() {
+                self.point(show, true)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn point(&mut self, show: &mut Show<'_>, returned: bool) -> ControlFlow<()> {
+        let walker = &self.walker;
+        let moment = Moment {
+            index: self.points,
+            order: self.order,
+            phase: self.phase,
+            returned,
+            issued: walker.nodes().len(),
+            durable: &self.durable,
+            frontier: &|| walker.frontier(),
+        };
+        self.points += 1;
+        let mut assumed = Vec::new();
+        let next = show(&moment, &mut assumed);
+        for node in assumed {
+            self.walker.assume_durable(node);
+        }
+        next
+    }
+}
+
+impl<'a> Subject for Files<'a> {
+    type Patch = Layout<'a>;
+    type Content = FileContent<'a>;
+
+    fn before(&self) -> FileContent<'a> {
+        FileContent::new(self)
+    }
+
+    fn moments(&self, show: &mut Show<'_>) {
+        let mut walk = Walk::new(self);
+        for call in self.calls {
+            if walk.step(call, show).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn points(&self) -> usize {
+        self.points
+    }
+
+    fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn span(&self, operation: u32) -> Span {
+        self.spans[operation as usize]
+    }
+
+    fn list(&self, phase: Phase) -> ListId {
+        match phase {
+            Phase::Opening => ListId(0),
+            Phase::In(operation) => ListId(operation),
+            Phase::After(operation) => ListId(operation + 1),
+        }
+    }
+
+    fn varying(&self, _: ListId) -> Vec<Place> {
+        Vec::new()
+    }
+
+    /// The call stack says where in the program, the file's name what for: interpreters do
+    /// everything from one place. Numbers in names count things that are alike.
+    fn site(&self, node: NodeId) -> u64 {
+        let node = &self.nodes[node.index()];
+        let mut hasher = FxHasher::default();
+        node.stack.hash(&mut hasher);
+        std::mem::discriminant(&node.kind).hash(&mut hasher);
+        let mut in_number = false;
+        for byte in node.path.bytes() {
+            let digit = byte.is_ascii_digit();
+            if !(digit && in_number) {
+                (if digit { b'#' } else { byte }).hash(&mut hasher);
+            }
+            in_number = digit;
+        }
+        hasher.finish()
+    }
+
+    fn is_same_place(&self, first: NodeId, second: NodeId) -> bool {
+        let kind = |id: NodeId| &self.nodes[id.index()].kind;
+        let (first, second) = (kind(first), kind(second));
+        is_content(first) == is_content(second) && first.inode() == second.inode()
+    }
+
+    fn observe(&self, phase: Phase, ended: &Ended) -> Observed {
+        let fine = ended.end == End::Exited(0)
+            && match self.oracle {
+                FileOracle::Checker | FileOracle::WholeFiles => true,
+                FileOracle::Acknowledged => {
+                    let printed = self.printed(self.list(phase));
+                    is_acknowledged(&self.printed, printed, &ended.stdout)
+                }
+            };
+        Observed {
+            skipped: fine,
+            done: fine,
+            end: ended.end,
+        }
+    }
+}
+
+fn is_content(kind: &Kind<'_>) -> bool {
+    match kind {
+        Kind::Write { .. }
+        | Kind::Grow { .. }
+        | Kind::Shrink { .. }
+        | Kind::Allocate { .. }
+        | Kind::SetXattr { .. }
+        | Kind::SetMode { .. } => true,
+        Kind::Link { .. }
+        | Kind::Unlink { .. }
+        | Kind::Rename { .. }
+        | Kind::RenameTarget { .. }
+        | Kind::RenameSource { .. }
+        | Kind::Exchange { .. }
+        | Kind::ExchangeHalf { .. }
+        | Kind::Create { .. }
+        | Kind::Reserved { .. } => false,
+    }
+}
+
+/// What is durable of a folder.
+///
+/// It follows the recording by itself: what a call was made of may be decided by a later one (a
+/// rename that comes apart), so that nodes are what they are at a moment.
+#[derive(Clone)]
+pub struct FileContent<'a> {
+    walker: Walker<'a>,
+    trees: Trees<'a>,
+    calls: &'a [Call<'a>],
+    /// How many calls have begun; the last of them may not have ended.
+    begun: usize,
+    order: u64,
+    durable: Vec<NodeId>,
+    /// As they are in the end.
+    last: Arc<[MicroOp<'a>]>,
+}
+
+impl<'a> FileContent<'a> {
+    fn new(files: &Files<'a>) -> FileContent<'a> {
+        FileContent {
+            walker: Walker::new(files.model, files.before),
+            trees: Trees::new(files.model, files.before),
+            calls: files.calls,
+            begun: 0,
+            order: 0,
+            durable: Vec::new(),
+            last: Arc::clone(&files.nodes),
+        }
+    }
+
+    /// Goes on to where it should be.
+    fn catch_up(&mut self) {
+        while let Some(call) = self.calls.get(self.begun)
+            && call.order <= self.order
+        {
+            if let Some(last) = self.begun.checked_sub(1) {
+                self.walker.end(&self.calls[last]);
+            }
+            self.walker.begin(call);
+            self.begun += 1;
+        }
+        let durable = std::mem::take(&mut self.durable);
+        self.trees.settle(&durable, self.walker.nodes());
+    }
+
+    /// The folder when a call has returned, with nothing lost.
+    fn whole(&mut self, order: u64) -> Layout<'a> {
+        self.order = self.order.max(order);
+        self.catch_up();
+        let nodes = self.walker.nodes();
+        let all: Vec<NodeId> = (0..nodes.len() as u32).map(NodeId).collect();
+        Layout::of(&self.trees.tree(&all, nodes, Filler::Zeros))
+    }
+}
+
+fn filler(variant: u8) -> Filler {
+    match variant {
+        0 => Filler::Zeros,
+        _ => Filler::Stale,
+    }
+}
+
+impl<'a> Content for FileContent<'a> {
+    type Patch = Layout<'a>;
+
+    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), WorkerError> {
+        self.durable.extend(nodes);
+        self.order = self.order.max(order);
+        Ok(())
+    }
+
+    fn variants(&mut self, kept: &[NodeId]) -> u8 {
+        self.catch_up();
+        self.trees.fillers(kept, self.walker.nodes()).len() as u8
+    }
+
+    fn patch(&mut self, kept: &[NodeId], variant: u8) -> Layout<'a> {
+        self.catch_up();
+        let issued = self.walker.nodes().len();
+        let is_later = kept.last().is_some_and(|last| last.index() >= issued);
+        let tree = match is_later {
+            false => self.trees.tree(kept, self.walker.nodes(), filler(variant)),
+            // Somebody asks what would be if the program had gone on.
+            true => self.trees.clone().tree(kept, &self.last, filler(variant)),
+        };
+        Layout::of(&tree)
+    }
+
+    fn hash_with(&self, patch: &Layout<'a>) -> ImageHash {
+        patch.hash
+    }
+
+    fn value(&self, patch: &Layout<'a>, place: Place) -> u64 {
+        patch.value(place)
+    }
+}

@@ -1,0 +1,219 @@
+//! Persistent memory as a [`Subject`]: nodes are words of stores, and recovery runs on a pool that
+//! is patched in place.
+
+use crate::image::{Image, ImageHash, Patch, WordId};
+use crate::judge::{Observed, References};
+use crate::pin::Pinned;
+use crate::plan::Plan;
+use crate::server::{Ended, Limits};
+use crate::subject::{Checker, Content, Place, Show, Subject};
+use crate::timeline::{ListId, Phase, Span, Timeline, Walk};
+use crate::worker::{Worker, WorkerError};
+use crashpoint_abi::serve::notes;
+use crashpoint_persist::graph::{Node, NodeId};
+use std::ops::ControlFlow;
+
+/// A recording of stores, flushes and fences.
+pub struct Memory<'a> {
+    pub plan: &'a Plan<'a>,
+    pub timeline: &'a Timeline,
+    pub references: &'a [References],
+}
+
+impl<'a> Memory<'a> {
+    /// Lends a worker to checks. Its pool must hold what was there before.
+    pub fn checker<'w, 's>(&self, worker: &'w mut Worker<'s>) -> MemoryChecker<'w, 's, 'a> {
+        MemoryChecker {
+            worker,
+            plan: self.plan,
+            nodes: &self.timeline.nodes,
+            is_opaque: true,
+        }
+    }
+}
+
+impl<'a> Subject for Memory<'a> {
+    type Patch = Patch;
+    type Content = MemoryContent<'a>;
+
+    fn before(&self) -> MemoryContent<'a> {
+        MemoryContent {
+            image: self.plan.setup.before.clone(),
+            nodes: &self.timeline.nodes,
+        }
+    }
+
+    fn moments(&self, show: &mut Show<'_>) {
+        let plan = self.plan;
+        let walk = Walk::new(plan.recording, &plan.operations, plan.model);
+        walk.moments(|moment, assumed| {
+            // Of a recovery only what comes before the first operation is crashed.
+            match plan.recovery.is_some() && moment.phase != Phase::Opening {
+                true => ControlFlow::Break(()),
+                false => show(moment, assumed),
+            }
+        });
+    }
+
+    fn points(&self) -> usize {
+        self.timeline.points
+    }
+
+    fn nodes(&self) -> usize {
+        self.timeline.nodes.len()
+    }
+
+    fn span(&self, operation: u32) -> Span {
+        self.timeline.operations[operation as usize]
+    }
+
+    fn list(&self, phase: Phase) -> ListId {
+        phase.list()
+    }
+
+    /// Words of nodes that were pending when the list's operation began, and of nodes issued from
+    /// there until the next one begins.
+    fn varying(&self, list: ListId) -> Vec<Place> {
+        let timeline = self.timeline;
+        let word = |node: usize| Place(WordId::of(timeline.nodes[node].address).0);
+        let operation = (list.0 as usize).checked_sub(1);
+        let begin = operation.map_or(0, |index| timeline.operations[index].begin);
+        let next = timeline.operations.get(list.0 as usize);
+        let end = next.map_or(timeline.nodes.len(), |span| span.begin);
+        let pending = operation.map_or(&[][..], |index| &timeline.pending_at_begin[index]);
+        let mut words: Vec<Place> = pending.iter().map(|id| word(id.index())).collect();
+        words.extend((begin..end).map(word));
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
+
+    fn site(&self, node: NodeId) -> u64 {
+        u64::from(self.timeline.nodes[node.index()].site.0)
+    }
+
+    fn is_same_place(&self, first: NodeId, second: NodeId) -> bool {
+        let word = |id: NodeId| WordId::of(self.timeline.nodes[id.index()].address);
+        word(first) == word(second)
+    }
+
+    fn observe(&self, phase: Phase, ended: &Ended) -> Observed {
+        self.plan.observe(phase.list(), ended, self.references)
+    }
+}
+
+/// The durable words.
+pub struct MemoryContent<'a> {
+    image: Image,
+    nodes: &'a [Node],
+}
+
+fn patch(image: &Image, nodes: &[Node], kept: &[NodeId]) -> Patch {
+    image.patch(kept.iter().map(|id| &nodes[id.index()]))
+}
+
+fn value(image: &Image, patch: &Patch, place: Place) -> u64 {
+    let word = WordId(place.0);
+    let patched = patch.get(&word).copied();
+    patched.unwrap_or_else(|| image.word(word))
+}
+
+impl Content for MemoryContent<'_> {
+    type Patch = Patch;
+
+    fn advance(&mut self, nodes: &[NodeId], _: u64) -> Result<(), WorkerError> {
+        for id in nodes {
+            self.image.apply(&self.nodes[id.index()]);
+        }
+        Ok(())
+    }
+
+    fn variants(&mut self, _: &[NodeId]) -> u8 {
+        1
+    }
+
+    fn patch(&mut self, kept: &[NodeId], _: u8) -> Patch {
+        patch(&self.image, self.nodes, kept)
+    }
+
+    fn hash_with(&self, patch: &Patch) -> ImageHash {
+        self.image.hash_with(patch)
+    }
+
+    fn value(&self, patch: &Patch, place: Place) -> u64 {
+        value(&self.image, patch, place)
+    }
+}
+
+/// A worker that checks states of a plan.
+pub struct MemoryChecker<'w, 's, 'a> {
+    worker: &'w mut Worker<'s>,
+    plan: &'a Plan<'a>,
+    nodes: &'a [Node],
+    /// The last run may have read something unseen.
+    is_opaque: bool,
+}
+
+impl Content for MemoryChecker<'_, '_, '_> {
+    type Patch = Patch;
+
+    fn advance(&mut self, nodes: &[NodeId], _: u64) -> Result<(), WorkerError> {
+        let all = self.nodes;
+        self.worker.advance(nodes.iter().map(|id| &all[id.index()]))
+    }
+
+    fn variants(&mut self, _: &[NodeId]) -> u8 {
+        1
+    }
+
+    fn patch(&mut self, kept: &[NodeId], _: u8) -> Patch {
+        patch(self.worker.image(), self.nodes, kept)
+    }
+
+    fn hash_with(&self, patch: &Patch) -> ImageHash {
+        self.worker.image().hash_with(patch)
+    }
+
+    fn value(&self, patch: &Patch, place: Place) -> u64 {
+        value(self.worker.image(), patch, place)
+    }
+}
+
+impl Checker for MemoryChecker<'_, '_, '_> {
+    fn rewind(&mut self) -> Result<(), WorkerError> {
+        self.worker.rewind()
+    }
+
+    fn run(&mut self, patch: &Patch, phase: Phase, mark: bool) -> Result<Ended, WorkerError> {
+        let acknowledged = matches!(phase, Phase::After(_));
+        let list = self.plan.list(phase.list(), acknowledged);
+        let ended = self.worker.run(patch, &list, mark)?;
+        self.is_opaque = !mark || ended.notes & notes::UNMARKED_READS != 0;
+        Ok(ended)
+    }
+
+    fn reads(&self, varying: &[Place]) -> Result<Option<Vec<Place>>, WorkerError> {
+        if self.is_opaque {
+            return Ok(None);
+        }
+        let words = varying.iter().map(|place| WordId(place.0));
+        let read = self.worker.reads().among(words);
+        let read = read.map_err(|source| WorkerError::Files {
+            folder: self.plan.scratch.clone(),
+            source,
+        })?;
+        Ok(Some(read.into_iter().map(|word| Place(word.0)).collect()))
+    }
+
+    fn limits(&mut self) -> &mut Limits {
+        &mut self.worker.limits
+    }
+
+    fn stay(&self) -> Pinned {
+        self.worker.stay()
+    }
+
+    fn restarts(&self) -> u32 {
+        self.worker.restarts
+    }
+}

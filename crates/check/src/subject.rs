@@ -1,0 +1,95 @@
+//! What is crashed, as the search for crash states sees it: memory or files.
+//!
+//! A [`Subject`] is a recording under a model: the moments at which power may fail, and what each
+//! may lose. A [`Content`] is what is durable at one of them; what a crash state has on top of it is
+//! a patch. A [`Checker`] has a content of its own, in files, and runs recovery on it.
+
+use crate::image::ImageHash;
+use crate::judge::Observed;
+use crate::pin::Pinned;
+use crate::server::{Ended, Limits};
+use crate::timeline::{ListId, Moment, Phase, Span};
+use crate::worker::WorkerError;
+use crashpoint_persist::graph::NodeId;
+use std::ops::ControlFlow;
+
+/// Something that a check may read or not: a word of memory, a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(pub u64);
+
+/// Sees moments, and may add nodes that are taken to be durable from there on.
+pub type Show<'s> = dyn FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()> + 's;
+
+pub trait Subject: Sync {
+    type Patch: Send;
+    type Content: Content<Patch = Self::Patch>;
+
+    /// What was there before the recorded program ran.
+    fn before(&self) -> Self::Content;
+
+    /// Shows all moments, in order, until `show` breaks off.
+    fn moments(&self, show: &mut Show<'_>);
+
+    /// How many moments there are.
+    fn points(&self) -> usize;
+
+    /// How many nodes the whole recording has.
+    fn nodes(&self) -> usize;
+
+    /// Nodes issued before an operation began, and before it returned.
+    fn span(&self, operation: u32) -> Span;
+
+    /// What tells the checks of one phase from those of another, as far as they differ.
+    fn list(&self, phase: Phase) -> ListId;
+
+    /// Places that may differ between states of a list.
+    fn varying(&self, list: ListId) -> Vec<Place>;
+
+    /// Nodes that come from one place in the program have the same.
+    fn site(&self, node: NodeId) -> u64;
+
+    /// Whether two nodes change the same thing.
+    fn is_same_place(&self, first: NodeId, second: NodeId) -> bool;
+
+    fn observe(&self, phase: Phase, ended: &Ended) -> Observed;
+}
+
+/// What is durable.
+pub trait Content {
+    type Patch;
+
+    /// Goes on to a moment, by which these nodes have persisted. `order` is that of the last event
+    /// before it.
+    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), WorkerError>;
+
+    /// In how many ways a crash that keeps these nodes may show: what a model leaves open.
+    fn variants(&mut self, kept: &[NodeId]) -> u8;
+
+    /// What these nodes change, ascending; in one of the ways.
+    fn patch(&mut self, kept: &[NodeId], variant: u8) -> Self::Patch;
+
+    fn hash_with(&self, patch: &Self::Patch) -> ImageHash;
+
+    fn value(&self, patch: &Self::Patch, place: Place) -> u64;
+}
+
+/// Runs recovery on crash states, one at a time.
+pub trait Checker: Content + Send {
+    /// Back to what was there before the recorded program ran.
+    fn rewind(&mut self) -> Result<(), WorkerError>;
+
+    /// `mark`: what it reads is noted.
+    fn run(&mut self, patch: &Self::Patch, phase: Phase, mark: bool) -> Result<Ended, WorkerError>;
+
+    /// Which of these places the last marked run read; nothing is known where something may have
+    /// been read unseen.
+    fn reads(&self, varying: &[Place]) -> Result<Option<Vec<Place>>, WorkerError>;
+
+    fn limits(&mut self) -> &mut Limits;
+
+    /// Keeps the calling thread with the target while the value lives.
+    fn stay(&self) -> Pinned;
+
+    /// How often the target had to be started again.
+    fn restarts(&self) -> u32;
+}

@@ -1,0 +1,326 @@
+//! Bytes written from memory, and sizes.
+
+use super::resolve::At;
+use super::{Arguments, Entry, What, output};
+use crate::WatchError;
+use crate::descriptors::{Description, Subject};
+use crate::watcher::{By, Watcher};
+use crashpoint_trace::files::{Allocation, Effect, InodeId, Remark, SyncKind, Through};
+use rustix::fd::OwnedFd;
+use rustix::fs::OFlags;
+use std::rc::Rc;
+
+/// A write to a file of the folder.
+#[derive(Debug)]
+pub struct Write {
+    pub description: Rc<Description>,
+    pub inode: InodeId,
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    /// The description's own.
+    Current,
+    Explicit(u64),
+}
+
+impl Watcher<'_> {
+    pub fn look_at_write(
+        &mut self,
+        by: By<'_>,
+        arguments: &Arguments,
+    ) -> Result<Entry, WatchError> {
+        let Some(description) = self.description(by.tid, arguments.descriptor(0)) else {
+            return Ok(Entry::Pass);
+        };
+        match description.subject {
+            Subject::Inode(inode) if description.own.is_some() => {
+                self.compare_mapped(by, Some(inode))?;
+                Ok(Entry::Await(What::Write(Write { description, inode })))
+            }
+            Subject::Stream(stream) => {
+                self.compare_mapped(by, None)?;
+                let source = output::Source::Memory;
+                Ok(Entry::Await(What::Output(output::Output {
+                    stream,
+                    source,
+                    arguments: *arguments,
+                })))
+            }
+            Subject::Inode(_) | Subject::Other => Ok(Entry::Pass),
+        }
+    }
+
+    /// What a write call was given, up to what it took.
+    pub fn given(&self, by: By<'_>, arguments: &Arguments, taken: u64) -> Vec<u8> {
+        let [_, address, count, ..] = arguments.values;
+        match arguments.call() {
+            libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => {
+                self.memory(by.tid, address, taken as usize)
+            }
+            _ => self.gather(by, address, count, taken),
+        }
+    }
+
+    /// The bytes that a vector describes, up to `taken`.
+    pub fn gather(&self, by: By<'_>, vector: u64, count: u64, taken: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(taken as usize);
+        let parts = self.memory(by.tid, vector, (count.min(1024) * 16) as usize);
+        for part in parts.chunks_exact(16) {
+            let word = |from: usize| {
+                u64::from_ne_bytes(part[from..from + 8].try_into().expect("eight bytes"))
+            };
+            let left = taken as usize - bytes.len();
+            if left == 0 {
+                break;
+            }
+            bytes.extend(self.memory(by.tid, word(0), left.min(word(8) as usize)));
+        }
+        bytes
+    }
+
+    pub fn wrote(
+        &mut self,
+        by: By<'_>,
+        arguments: &Arguments,
+        write: Write,
+        taken: u64,
+    ) -> Result<(), WatchError> {
+        let Write { description, inode } = write;
+        let mut effects = Vec::new();
+        let mut bytes = Vec::new();
+        let mut text = String::new();
+        if let (Some(own), 1..) = (&description.own, taken) {
+            let flags = rustix::fs::fcntl_getfl(own).unwrap_or(OFlags::empty());
+            let extra = match arguments.call() {
+                libc::SYS_pwritev2 => arguments.flags(5),
+                _ => 0,
+            };
+            let offset = written_at(own, arguments, flags, extra, taken);
+            bytes = self.given(by, arguments, taken);
+            text = format!(
+                "{}(\"{}\", {taken} bytes at {offset})",
+                crate::table::name(by.number),
+                self.inodes.path(inode)
+            );
+            if (bytes.len() as u64) < taken {
+                self.remark(Remark::Unseen {
+                    text: text.clone(),
+                    reason: "the memory was gone when it had returned".into(),
+                })?;
+            }
+            let through = match flags.contains(OFlags::DIRECT) {
+                true => Through::Direct,
+                false => Through::Cache,
+            };
+            if let Some(shadow) = &mut self.inodes.get_mut(inode).shadow {
+                shadow.wrote(offset, &bytes);
+            }
+            effects.push(Effect::Write {
+                inode,
+                offset,
+                bytes: &bytes,
+                through,
+            });
+            effects.extend(synced_by(flags, extra).map(|full| {
+                let length = taken;
+                Effect::Sync(match full {
+                    true => SyncKind::FullRange {
+                        inode,
+                        offset,
+                        length,
+                    },
+                    false => SyncKind::DataRange {
+                        inode,
+                        offset,
+                        length,
+                    },
+                })
+            }));
+        }
+        effects.extend(self.release([description]));
+        self.emit(by, &text, effects)?;
+        drop(bytes);
+        Ok(())
+    }
+}
+
+fn written_at(own: &OwnedFd, arguments: &Arguments, flags: OFlags, extra: i32, taken: u64) -> u64 {
+    let position = match arguments.call() {
+        libc::SYS_pwrite64 => Position::Explicit(arguments.values[3]),
+        libc::SYS_pwritev => Position::Explicit(arguments.values[3]),
+        libc::SYS_pwritev2 if arguments.values[3] != u64::MAX => {
+            Position::Explicit(arguments.values[3])
+        }
+        _ => Position::Current,
+    };
+    let appends = extra & libc::RWF_APPEND != 0
+        || flags.contains(OFlags::APPEND) && extra & libc::RWF_NOAPPEND == 0;
+    match position {
+        // On Linux, a file that is opened for appending appends wherever one points.
+        Position::Explicit(_) if appends => {
+            rustix::fs::fstat(own).map_or(0, |stat| (stat.st_size as u64).saturating_sub(taken))
+        }
+        Position::Explicit(offset) => offset,
+        Position::Current => rustix::fs::tell(own).unwrap_or(0).saturating_sub(taken),
+    }
+}
+
+/// Whether a write is durable when it returns: with all metadata, or with what reading needs.
+fn synced_by(flags: OFlags, extra: i32) -> Option<bool> {
+    let raw = flags.bits() as i32;
+    if raw & libc::O_SYNC == libc::O_SYNC || extra & libc::RWF_SYNC != 0 {
+        Some(true)
+    } else if raw & libc::O_DSYNC != 0 || extra & libc::RWF_DSYNC != 0 {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// A call that changes the size or the blocks of a file.
+#[derive(Debug)]
+pub struct Resize {
+    inode: InodeId,
+    from: u64,
+    change: Change,
+}
+
+#[derive(Debug)]
+enum Change {
+    To(u64),
+    Blocks {
+        what: Allocation,
+        offset: u64,
+        length: u64,
+    },
+}
+
+impl Watcher<'_> {
+    pub fn look_at_resize(
+        &mut self,
+        by: By<'_>,
+        arguments: &Arguments,
+    ) -> Result<Entry, WatchError> {
+        let values = &arguments.values;
+        let (inode, from) = if arguments.call() == libc::SYS_truncate {
+            match self.inode_by_path(by, libc::AT_FDCWD, values[0], true) {
+                Some((inode, stat, At { .. })) => (inode, stat.st_size as u64),
+                None => return Ok(Entry::Pass),
+            }
+        } else {
+            match self.own_inode(by, arguments.descriptor(0)) {
+                Some((inode, size)) => (inode, size),
+                None => return Ok(Entry::Pass),
+            }
+        };
+        let change = match arguments.call() {
+            libc::SYS_fallocate => {
+                let Some(what) = allocation(arguments.flags(1)) else {
+                    let text = format!("fallocate with mode {:#x}", values[1]);
+                    let number = by.number;
+                    self.remark(Remark::UnknownForm { number, text })?;
+                    return Ok(Entry::Pass);
+                };
+                Change::Blocks {
+                    what,
+                    offset: values[2],
+                    length: values[3],
+                }
+            }
+            _ => Change::To(values[1]),
+        };
+        self.compare_mapped(by, Some(inode))?;
+        Ok(Entry::Await(What::Resize(Resize {
+            inode,
+            from,
+            change,
+        })))
+    }
+
+    pub fn resized(&mut self, by: By<'_>, resize: Resize) -> Result<(), WatchError> {
+        let Resize { inode, from, .. } = resize;
+        let name = crate::table::name(by.number);
+        let path = self.inodes.path(inode);
+        let shadow = self.inodes.get_mut(inode).shadow.as_mut();
+        let (text, effect) = match resize.change {
+            Change::To(to) => {
+                if let Some(shadow) = shadow {
+                    shadow.resized(to);
+                }
+                if from == to {
+                    return Ok(());
+                }
+                let text = format!("{name}(\"{path}\", {to})");
+                (text, Effect::Resize { inode, from, to })
+            }
+            Change::Blocks {
+                what,
+                offset,
+                length,
+            } => {
+                if let Some(shadow) = shadow {
+                    shadow.refresh();
+                }
+                let text = format!("{name}(\"{path}\", {what:?}, {length} bytes at {offset})");
+                let effect = Effect::Allocate {
+                    inode,
+                    offset,
+                    length,
+                    what,
+                };
+                (text, effect)
+            }
+        };
+        self.emit(by, &text, vec![effect])
+    }
+
+    /// The file behind a descriptor that can write, with its size.
+    pub fn own_inode(&mut self, by: By<'_>, descriptor: i32) -> Option<(InodeId, u64)> {
+        let description = self.description(by.tid, descriptor)?;
+        let Subject::Inode(inode) = description.subject else {
+            return None;
+        };
+        let stat = rustix::fs::fstat(description.own.as_ref()?).ok()?;
+        Some((inode, stat.st_size as u64))
+    }
+}
+
+fn allocation(mode: i32) -> Option<Allocation> {
+    let keep = libc::FALLOC_FL_KEEP_SIZE;
+    Some(match mode {
+        0 => Allocation::Reserve,
+        libc::FALLOC_FL_UNSHARE_RANGE | libc::FALLOC_FL_KEEP_SIZE => Allocation::ReserveKeepSize,
+        libc::FALLOC_FL_ZERO_RANGE => Allocation::Zero,
+        libc::FALLOC_FL_COLLAPSE_RANGE => Allocation::Collapse,
+        libc::FALLOC_FL_INSERT_RANGE => Allocation::Insert,
+        other if other == keep | libc::FALLOC_FL_PUNCH_HOLE => Allocation::PunchHole,
+        other if other == keep | libc::FALLOC_FL_ZERO_RANGE => Allocation::ZeroKeepSize,
+        other if other == keep | libc::FALLOC_FL_UNSHARE_RANGE => Allocation::ReserveKeepSize,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_synced_by_flags_of_the_file_or_of_the_call() {
+        let flags = |raw: i32| OFlags::from_bits_retain(raw as u32);
+        assert_eq!(synced_by(flags(libc::O_SYNC), 0), Some(true));
+        assert_eq!(synced_by(flags(libc::O_DSYNC), 0), Some(false));
+        assert_eq!(synced_by(flags(0), libc::RWF_SYNC), Some(true));
+        assert_eq!(synced_by(flags(0), libc::RWF_DSYNC), Some(false));
+        assert_eq!(synced_by(flags(libc::O_APPEND), 0), None);
+    }
+
+    #[test]
+    fn modes_of_fallocate_that_nobody_knows_are_none() {
+        assert_eq!(allocation(0), Some(Allocation::Reserve));
+        assert_eq!(allocation(3), Some(Allocation::PunchHole));
+        assert_eq!(allocation(0x11), Some(Allocation::ZeroKeepSize));
+        assert_eq!(allocation(0x8000), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Threads and processes of the program, and what they share.
+
+use crate::calls::Pending;
+use crate::descriptors::Table;
+use crate::mappings::Space;
+use crate::ptrace::{Registers, Tid};
+use rustc_hash::FxHashMap;
+use rustix::fd::OwnedFd;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Where paths start from.
+#[derive(Debug, Default)]
+pub struct Place {
+    /// The current folder, if it was opened since it was last changed.
+    pub directory: Option<Rc<OwnedFd>>,
+    /// Whether the root may be another than ours.
+    pub other_root: bool,
+}
+
+/// A process: what its threads have in common.
+#[derive(Clone, Debug)]
+pub struct Process {
+    pub number: u32,
+    pub leader: Tid,
+    pub pidfd: Rc<OwnedFd>,
+    pub files: Rc<RefCell<Table>>,
+    pub place: Rc<RefCell<Place>>,
+    pub space: Rc<RefCell<Space>>,
+}
+
+/// What a thread is doing.
+#[derive(Debug, Default)]
+pub enum State {
+    #[default]
+    Running,
+    /// Before a call, until another thread has finished one.
+    Queued(Box<Registers>),
+    /// In a call whose end we wait for.
+    InCall(Box<Pending>),
+}
+
+#[derive(Debug)]
+pub struct Task {
+    pub number: u32,
+    pub process: Process,
+    pub state: State,
+}
+
+/// All threads.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    pub all: FxHashMap<Tid, Task>,
+    processes: u32,
+    threads: u32,
+}
+
+impl Tasks {
+    pub fn next_process(&mut self) -> u32 {
+        self.processes += 1;
+        self.processes - 1
+    }
+
+    pub fn add(&mut self, tid: Tid, process: Process) {
+        let task = Task {
+            number: self.threads,
+            process,
+            state: State::Running,
+        };
+        self.threads += 1;
+        self.all.insert(tid, task);
+    }
+
+    pub fn get(&self, tid: Tid) -> Option<&Task> {
+        self.all.get(&tid)
+    }
+
+    /// Threads of a process.
+    pub fn of(&self, leader: Tid) -> Vec<Tid> {
+        let own = self
+            .all
+            .iter()
+            .filter(|(_, task)| task.process.leader == leader);
+        own.map(|(tid, _)| *tid).collect()
+    }
+}

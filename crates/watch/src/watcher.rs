@@ -1,0 +1,356 @@
+//! The loop: a thread stops, it is looked at, it goes on.
+
+use crate::calls::{Arguments, Entry, Pending, What};
+use crate::descriptors::{Description, Streams, release};
+use crate::inodes::Inodes;
+use crate::ptrace::{self, Registers, Stop, Tid};
+use crate::stacks::Stacks;
+use crate::table::{self, Class};
+use crate::tasks::{State, Tasks};
+use crate::timer::Timer;
+use crate::{Options, WatchError};
+use crashpoint_trace::files::{Call, Effect, Ended, Remark, StackId, SystemCall, Writer};
+use rustc_hash::FxHashSet;
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+
+pub struct Watcher<'o> {
+    pub options: &'o Options<'o>,
+    pub tasks: Tasks,
+    pub inodes: Inodes,
+    pub streams: Streams,
+    pub writer: Writer,
+    pub stacks: Stacks,
+    /// New threads that stopped before we heard who made them.
+    pub early: FxHashSet<Tid>,
+    /// The thread whose call on the folder is in the kernel, and those that wait for their turn.
+    pub turn: Option<Tid>,
+    pub queue: VecDeque<Tid>,
+    pub order: u64,
+    pub remarks: FxHashSet<Remark>,
+    pub timer: Timer,
+    pub ended: Option<Ended>,
+    /// Ends the recording, once everything is killed.
+    pub fatal: Option<WatchError>,
+}
+
+/// Whose doing something is.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    pub tid: Tid,
+    pub number: SystemCall,
+    pub registers: &'a Registers,
+}
+
+impl Watcher<'_> {
+    pub fn pidfd(&self, tid: Tid) -> Result<OwnedFd, WatchError> {
+        let pid = Pid::from_raw(tid.0).expect("a process has a number above 0");
+        rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|error| WatchError::System {
+            what: "take hold of a process (pidfd_open, Linux 5.3)",
+            source: error.into(),
+        })
+    }
+
+    pub fn run(&mut self, root: Tid) -> Result<(), WatchError> {
+        let failed = |source| WatchError::System {
+            what: "wait for the program",
+            source,
+        };
+        while let Some((tid, stop)) = ptrace::wait().map_err(failed)? {
+            match self.stopped(root, tid, stop) {
+                Ok(()) => {}
+                Err(error) => {
+                    // Everything is killed; their ends are still to be waited for.
+                    self.fatal.get_or_insert(error);
+                    self.timer.kill_all();
+                    self.let_go(tid);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After an error: whatever it was about to do, it is killed.
+    fn let_go(&mut self, tid: Tid) {
+        let _ = ptrace::go_on(tid, libc::SIGKILL);
+    }
+
+    fn stopped(&mut self, root: Tid, tid: Tid, stop: Stop) -> Result<(), WatchError> {
+        if self.fatal.is_some() && !matches!(stop, Stop::Exited(_) | Stop::Killed(_)) {
+            self.let_go(tid);
+            return Ok(());
+        }
+        if self.tasks.get(tid).is_none() {
+            match stop {
+                Stop::Exited(_) | Stop::Killed(_) => {
+                    self.early.remove(&tid);
+                }
+                Stop::Seccomp
+                | Stop::CallEnd
+                | Stop::Signal(_)
+                | Stop::GroupStop
+                | Stop::Started
+                | Stop::Child(_)
+                | Stop::Exec(_)
+                | Stop::Exiting => {
+                    self.early.insert(tid);
+                }
+            }
+            return Ok(());
+        }
+        match stop {
+            Stop::Seccomp => {
+                let registers = match ptrace::registers(tid) {
+                    Ok(registers) => registers,
+                    Err(error) => return gone(error),
+                };
+                self.enter(tid, &registers)
+            }
+            Stop::CallEnd => self.leave(tid),
+            Stop::Signal(signal) => ptrace::go_on(tid, signal).or_else(gone),
+            Stop::GroupStop => ptrace::listen(tid).or_else(gone),
+            Stop::Started => ptrace::go_on(tid, 0).or_else(gone),
+            Stop::Child(child) => self.child(tid, child),
+            Stop::Exec(former) => self.exec(tid, former),
+            Stop::Exiting => {
+                self.exiting(tid)?;
+                ptrace::go_on(tid, 0).or_else(gone)
+            }
+            Stop::Exited(code) => {
+                if tid == root {
+                    self.ended = Some(Ended::Exited(code as u8));
+                }
+                self.ended(tid)
+            }
+            Stop::Killed(signal) => {
+                if tid == root {
+                    self.ended = Some(Ended::Killed { signal });
+                }
+                self.ended(tid)
+            }
+        }
+    }
+
+    /// Before a call.
+    fn enter(&mut self, tid: Tid, registers: &Registers) -> Result<(), WatchError> {
+        let arguments = Arguments::of(registers);
+        // The code segment of 32-bit code, or the mark of the x32 interface.
+        if registers.cs == 0x23 || registers.orig_rax & 0x4000_0000 != 0 {
+            let program = std::fs::read_link(format!("/proc/{}/exe", tid.0));
+            let program = program.map_or("?".into(), |path| path.display().to_string());
+            return Err(WatchError::ThirtyTwoBit { program });
+        }
+        let number = arguments.number;
+        let Some((_, name, class)) = table::find(registers.orig_rax) else {
+            self.remark(Remark::UnknownCall {
+                number,
+                name: format!("call {}", registers.orig_rax),
+            })?;
+            return ptrace::go_on(tid, 0).or_else(gone);
+        };
+        let kind = match class {
+            Class::Watched(kind) => *kind,
+            Class::Harmless => return ptrace::go_on(tid, 0).or_else(gone),
+            Class::Reported => {
+                let name = (*name).to_owned();
+                self.remark(Remark::UnknownCall { number, name })?;
+                return ptrace::go_on(tid, 0).or_else(gone);
+            }
+            Class::Refused => {
+                let name = (*name).to_owned();
+                self.remark(Remark::Refused { number, name })?;
+                return refuse(tid, registers);
+            }
+        };
+        if self.needs_turn(tid, kind, &arguments) {
+            if self.turn.is_some() {
+                self.set_state(tid, State::Queued(Box::new(*registers)));
+                self.queue.push_back(tid);
+                return Ok(());
+            }
+            self.turn = Some(tid);
+        }
+        let by = By {
+            tid,
+            number,
+            registers,
+        };
+        let entry = self.look(by, kind, &arguments)?;
+        match entry {
+            Entry::Pass => {
+                self.end_turn(tid)?;
+                ptrace::go_on(tid, 0).or_else(gone)
+            }
+            Entry::Await(what) => self.await_end(tid, registers, arguments, what),
+        }
+    }
+
+    fn await_end(
+        &mut self,
+        tid: Tid,
+        registers: &Registers,
+        arguments: Arguments,
+        what: What,
+    ) -> Result<(), WatchError> {
+        let pending = Pending {
+            registers: *registers,
+            arguments,
+            what,
+        };
+        self.set_state(tid, State::InCall(Box::new(pending)));
+        ptrace::to_call_end(tid).or_else(gone)
+    }
+
+    pub fn set_state(&mut self, tid: Tid, state: State) -> State {
+        match self.tasks.all.get_mut(&tid) {
+            Some(task) => std::mem::replace(&mut task.state, state),
+            None => State::Running,
+        }
+    }
+
+    /// After a call.
+    fn leave(&mut self, tid: Tid) -> Result<(), WatchError> {
+        if let State::InCall(pending) = self.set_state(tid, State::Running) {
+            match ptrace::returned(tid) {
+                Ok(returned) => self.done(tid, *pending, returned)?,
+                Err(error) => gone(error)?,
+            }
+        }
+        self.end_turn(tid)?;
+        ptrace::go_on(tid, 0).or_else(gone)
+    }
+
+    /// If the turn is this thread's, the next one has it.
+    pub fn end_turn(&mut self, tid: Tid) -> Result<(), WatchError> {
+        if self.turn != Some(tid) {
+            return Ok(());
+        }
+        self.turn = None;
+        while self.turn.is_none()
+            && let Some(next) = self.queue.pop_front()
+        {
+            if let State::Queued(registers) = self.set_state(next, State::Running) {
+                self.enter(next, &registers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The descriptor of ours to what a descriptor of the program refers to.
+    pub fn take(&self, tid: Tid, descriptor: i32) -> Option<OwnedFd> {
+        let task = self.tasks.get(tid)?;
+        let flags = PidfdGetfdFlags::empty();
+        rustix::process::pidfd_getfd(&task.process.pidfd, descriptor, flags).ok()
+    }
+
+    /// What a descriptor refers to.
+    pub fn description(&mut self, tid: Tid, descriptor: i32) -> Option<Rc<Description>> {
+        let files = Rc::clone(&self.tasks.get(tid)?.process.files);
+        if let Some(known) = files.borrow().get(descriptor) {
+            return Some(Rc::clone(known));
+        }
+        let own = self.take(tid, descriptor)?;
+        let description = Rc::new(Description::of(own, &mut self.inodes, &self.streams));
+        files
+            .borrow_mut()
+            .insert(descriptor, Rc::clone(&description));
+        Some(description)
+    }
+
+    /// Gives up references; tells which inodes nobody can write to any more.
+    pub fn release(
+        &mut self,
+        descriptions: impl IntoIterator<Item = Rc<Description>>,
+    ) -> Vec<Effect<'static>> {
+        let mut closed = Vec::new();
+        for description in descriptions {
+            if let Some(inode) = release(description, &mut self.inodes) {
+                closed.push(Effect::LastClose { inode });
+            }
+        }
+        closed
+    }
+
+    /// Writes down a call, if it did anything.
+    pub fn emit(
+        &mut self,
+        by: By<'_>,
+        text: &str,
+        effects: Vec<Effect<'_>>,
+    ) -> Result<(), WatchError> {
+        if effects.is_empty() {
+            return Ok(());
+        }
+        let Some(task) = self.tasks.get(by.tid) else {
+            return Ok(());
+        };
+        let failed = |source| WatchError::Write { source };
+        let stack = match self.options.stacks {
+            true => self
+                .stacks
+                .unwind(by.tid, task.process.leader, by.registers, &mut self.writer)
+                .map_err(failed)?,
+            false => StackId::NONE,
+        };
+        let call = Call {
+            order: self.order,
+            process: task.process.number,
+            thread: task.number,
+            number: by.number,
+            stack,
+            text,
+            effects,
+        };
+        self.order += 1;
+        self.writer.call(call).map_err(failed)
+    }
+
+    /// Code may have been unmapped.
+    pub fn stacks_unmapped(&mut self, tid: Tid, range: &std::ops::Range<u64>) {
+        if let Some(task) = self.tasks.get(tid) {
+            self.stacks.unmapped(task.process.leader, range);
+        }
+    }
+
+    /// The addresses of code may mean something else from here on.
+    pub fn code_changed(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.get(tid) {
+            self.stacks.forget(task.process.leader);
+        }
+    }
+
+    /// Says something once.
+    pub fn remark(&mut self, remark: Remark) -> Result<(), WatchError> {
+        if self.remarks.insert(remark.clone()) {
+            return self
+                .writer
+                .remark(&remark)
+                .map_err(|source| WatchError::Write { source });
+        }
+        Ok(())
+    }
+}
+
+/// A thread may be killed at any moment: its end comes by itself.
+pub fn gone(error: io::Error) -> Result<(), WatchError> {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => Ok(()),
+        _ => Err(WatchError::System {
+            what: "go on with the program",
+            source: error,
+        }),
+    }
+}
+
+/// The call does not happen, and returns `ENOSYS`.
+fn refuse(tid: Tid, registers: &Registers) -> Result<(), WatchError> {
+    let mut registers = *registers;
+    registers.orig_rax = u64::MAX;
+    registers.rax = (-i64::from(libc::ENOSYS)) as u64;
+    ptrace::set_registers(tid, &registers)
+        .and_then(|()| ptrace::go_on(tid, 0))
+        .or_else(gone)
+}
