@@ -1,5 +1,6 @@
 //! The command line. Help texts teach by example; every option has a twin in `crashpoint.toml`.
 
+mod models;
 mod test;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use crashpoint_abi::Level;
 use crate::exit;
 use crate::filter::{Kind, Range};
 
+pub use models::{Models, ModelsCommand, Verify};
 pub use test::{Replay, Test};
 
 const ABOUT: &str = "\
@@ -56,6 +58,7 @@ pub enum Command {
     Record(Record),
     Lint(Box<Lint>),
     Show(Box<Show>),
+    Models(Models),
     Doctor(Doctor),
     Demo(Demo),
 }
