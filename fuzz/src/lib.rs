@@ -90,3 +90,23 @@ pub fn wrap_model(content: &[u8]) -> Vec<u8> {
         .concat(),
     )
 }
+
+/// A stream of a recording of files, from a list of records: two bytes of length, then content.
+/// The first one is the start of a recording, so that the rest is looked at.
+pub fn wrap_records(mut list: &[u8]) -> Vec<u8> {
+    let mut stream = b"CPFILES\0\x01\0\0\0\0\0\0\0".to_vec();
+    let mut put = |content: &[u8]| {
+        stream.extend((content.len() as u32).to_le_bytes());
+        stream.extend(crc32fast::hash(content).to_le_bytes());
+        stream.extend(content);
+    };
+    // Record 0, no command, two empty paths of Unix, no stacks.
+    put(&[0, 0, 0, 0, 0, 0, 0]);
+    while let Some((&[low, high], rest)) = list.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes([low, high]) % 600).min(rest.len());
+        let (content, rest) = rest.split_at(length);
+        put(content);
+        list = rest;
+    }
+    stream
+}

@@ -32,7 +32,7 @@
 use core::sync::atomic::AtomicU32;
 
 /// Version of this protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The first message of a server.
 #[repr(C)]
@@ -143,13 +143,16 @@ pub struct ReadsHeader {
 }
 
 /// Where the marks of one persistent file lie: from `offset` in the file of marks on, one bit for
-/// each 8 aligned bytes of the persistent file, the lowest bit of a byte first.
+/// each 8 aligned bytes of the persistent file, the lowest bit of a byte first. What a run loads
+/// after it has stored those 8 bytes itself says nothing about what it found, and is not marked; to
+/// know of it, the child keeps as many bits from `stored` on, which begin as zero too.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadsFile {
     pub device: u64,
     pub inode: u64,
     pub offset: u64,
+    pub stored: u64,
     /// Of the persistent file, as far as it is marked.
     pub length: u64,
 }

@@ -13,6 +13,7 @@ mod packages;
 mod programs;
 mod record;
 mod timing;
+mod watch;
 
 use serde_json::Value;
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run corpus [--strategy lint|exhaustive|bounded|random|files] [--only NAME]
        bench/run packages [--only NAME]
        bench/run check  [--repeat N]
+       bench/run watch  [--operations N] [--repeat N]
        bench/run all
 
 The last line of the output is one JSON object. See bench/README.md.";
@@ -53,6 +55,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "lint" => lint::run(&options),
         "corpus" => corpus::run(&options),
         "check" => check::run(&options),
+        "watch" => watch::run(&options),
         "packages" => packages::run(&options),
         "all" => Ok(serde_json::json!({
             "record": record::run(&options)?,
@@ -60,6 +63,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
             "lint": lint::run(&options)?,
             "corpus": corpus::run(&options)?,
             "check": check::run(&options)?,
+            "watch": watch::run(&options)?,
             "packages": packages::run(&options)?,
         })),
         _ => Err(HELP.into()),

@@ -13,6 +13,7 @@ mod progress;
 use crate::journal::{How, Journal, JournalError, Result as JournalResult};
 use crate::judge::Observed;
 use crate::plan::Budget;
+use crate::server::End;
 use crate::subject::{Checker, Place, Subject};
 use crate::table::{Failing, Key, Table};
 use crate::timeline::{Assumption, Phase};
@@ -115,6 +116,8 @@ struct Shared<'a, S> {
     audited: AtomicU64,
     unstable: AtomicU64,
     inconsistent: AtomicU64,
+    /// A hang was confirmed with patience: the program does hang.
+    hangs: AtomicBool,
 }
 
 /// How much longer a run may take that is to confirm a hang.
@@ -163,6 +166,7 @@ pub fn explore<S: Subject>(
         audited: AtomicU64::new(0),
         unstable: AtomicU64::new(0),
         inconsistent: AtomicU64::new(0),
+        hangs: AtomicBool::new(false),
     };
     let restarts_before: u32 = checkers.iter().map(Checker::restarts).sum();
     let mut progress = Progress::new(exploration.known);
@@ -288,13 +292,18 @@ impl<S: Subject> Shared<'_, S> {
         if !observed.fails(job.phase) {
             return Ok(observed);
         }
-        // A finding must show again; what looks like a hang gets more time for it.
+        // A finding must show again; what looks like a hang gets more time for it, until one has
+        // turned out to be one.
         let limits = *checker.limits();
-        checker.limits().time *= PATIENCE;
+        if observed.end == End::TimedOut && !self.hangs.load(Ordering::Relaxed) {
+            checker.limits().time *= PATIENCE;
+        }
         let again = checker.run(&job.patch, job.phase, false);
         *checker.limits() = limits;
         let again = self.subject.observe(job.phase, &again?);
         if again.fails(job.phase) {
+            let hangs = observed.end == End::TimedOut && again.end == End::TimedOut;
+            self.hangs.fetch_or(hangs, Ordering::Relaxed);
             self.inconsistent.fetch_add(1, Ordering::Relaxed);
             return Ok(observed);
         }

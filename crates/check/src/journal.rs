@@ -11,13 +11,14 @@ use crate::judge::Observed;
 use crate::table::Key;
 use crate::timeline::ListId;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Version of the file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -33,6 +34,11 @@ pub enum JournalError {
          or start anew, without --resume", path.display()
     )]
     Other { path: PathBuf, what: &'static str },
+    #[error(
+        "{} belongs to a run of another {program}: it has changed since, so that what was found \
+         may no longer hold. Start anew, without --resume", path.display()
+    )]
+    Changed { path: PathBuf, program: String },
     #[error("{}:{line}: {reason}; start anew, without --resume", path.display())]
     Damaged {
         path: PathBuf,
@@ -49,14 +55,21 @@ pub struct Identity {
     pub settings: String,
     /// Of the recording.
     pub recording: String,
+    /// Of the files that are run, by path.
+    pub programs: BTreeMap<String, String>,
 }
 
 impl Identity {
-    pub fn new(settings: String, recording: String) -> Identity {
+    pub fn new(
+        settings: String,
+        recording: String,
+        programs: BTreeMap<String, String>,
+    ) -> Identity {
         Identity {
             crashpoint: VERSION,
             settings,
             recording,
+            programs,
         }
     }
 }
@@ -75,6 +88,8 @@ pub enum How {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Result {
     list: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    acknowledged: bool,
     image: String,
     pub how: How,
     pub observed: Observed,
@@ -84,6 +99,7 @@ impl Result {
     pub fn new(key: Key, how: How, observed: Observed) -> Result {
         Result {
             list: key.list.0,
+            acknowledged: key.acknowledged,
             image: format!("{:032x}", key.image.0),
             how,
             observed,
@@ -94,6 +110,7 @@ impl Result {
         let image = u128::from_str_radix(&self.image, 16).ok()?;
         Some(Key {
             list: ListId(self.list),
+            acknowledged: self.acknowledged,
             image: ImageHash(image),
         })
     }
@@ -215,6 +232,14 @@ fn check(
     if found.recording != wanted.recording {
         return Err(other("the recordings"));
     }
+    let is_same = |program: &&String| found.programs.get(*program) == wanted.programs.get(*program);
+    let mut all = wanted.programs.keys().chain(found.programs.keys());
+    if let Some(program) = all.find(|program| !is_same(program)) {
+        return Err(JournalError::Changed {
+            path,
+            program: program.clone(),
+        });
+    }
     Ok(())
 }
 
@@ -224,12 +249,14 @@ mod tests {
     use crate::server::End;
 
     fn identity() -> Identity {
-        Identity::new("s".into(), "r".into())
+        let programs = BTreeMap::from([("./store".to_owned(), "1".to_owned())]);
+        Identity::new("s".into(), "r".into(), programs)
     }
 
     fn result(image: u128) -> Result {
         let key = Key {
             list: ListId(3),
+            acknowledged: image.is_multiple_of(2),
             image: ImageHash(image),
         };
         let observed = Observed {
@@ -271,7 +298,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
         Journal::create(&path, &identity()).unwrap();
-        let other = Identity::new("other".into(), "r".into());
+        let other = Identity {
+            settings: "other".into(),
+            ..identity()
+        };
         let error = Journal::resume(&path, &other).unwrap_err();
         assert!(
             error
@@ -279,6 +309,10 @@ mod tests {
                 .contains("the settings of the test differ"),
             "{error}"
         );
+        let mut rebuilt = identity();
+        rebuilt.programs.insert("./store".into(), "2".into());
+        let error = Journal::resume(&path, &rebuilt).unwrap_err();
+        assert!(error.to_string().contains("another ./store"), "{error}");
         std::fs::write(&path, "").unwrap();
         let error = Journal::resume(&path, &identity()).unwrap_err();
         assert!(error.to_string().contains("it is empty"), "{error}");

@@ -124,6 +124,7 @@ mod tests {
             notes: 0,
             left_processes: false,
             wall: Duration::ZERO,
+            processor: Duration::ZERO,
         }
     }
 

@@ -9,6 +9,7 @@
 //! is a result, never an error of this crate.
 #![forbid(unsafe_code)]
 
+mod activity;
 pub mod explore;
 pub mod files;
 pub mod image;
@@ -17,6 +18,7 @@ pub mod judge;
 pub mod launch;
 pub mod memory;
 pub mod minimise;
+pub mod output;
 mod pin;
 pub mod plan;
 pub mod pool;
@@ -24,7 +26,7 @@ pub mod reads;
 pub mod references;
 mod runner;
 pub mod server;
-mod spawned;
+pub mod spawned;
 pub mod subject;
 pub mod table;
 pub mod timeline;

@@ -7,6 +7,7 @@ use crate::pin::Pinned;
 use crate::plan::Plan;
 use crate::server::{Ended, Limits};
 use crate::subject::{Checker, Content, Place, Show, Subject};
+use crate::table::Key;
 use crate::timeline::{ListId, Phase, Span, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
 use crashpoint_abi::serve::notes;
@@ -69,6 +70,10 @@ impl<'a> Subject for Memory<'a> {
 
     fn list(&self, phase: Phase) -> ListId {
         phase.list()
+    }
+
+    fn key(&self, phase: Phase, image: ImageHash) -> Key {
+        self.plan.key(phase, image)
     }
 
     /// Words of nodes that were pending when the list's operation began, and of nodes issued from

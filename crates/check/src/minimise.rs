@@ -19,7 +19,7 @@
 use crate::explore::Explored;
 use crate::judge::Observed;
 use crate::subject::{Checker, Subject};
-use crate::table::{Failing, Key, Table};
+use crate::table::{Failing, Table};
 use crate::timeline::{Assumption, Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
@@ -266,10 +266,8 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
     fn observe(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<Observed, WorkerError> {
         let variant = self.variant.min(self.checker.variants(nodes) - 1);
         let patch = self.checker.patch(nodes, variant);
-        let key = Key {
-            list: self.subject.list(phase),
-            image: self.checker.hash_with(&patch),
-        };
+        let image = self.checker.hash_with(&patch);
+        let key = self.subject.key(phase, image);
         if let Some(observed) = self.table.observed(key) {
             return Ok(observed);
         }

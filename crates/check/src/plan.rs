@@ -1,8 +1,10 @@
 //! What a test is about: the recording, the target, the operations after each crash, the limits.
 
+use crate::image::ImageHash;
 use crate::judge::{Observed, Oracle, References};
 use crate::server::Ended;
-use crate::timeline::{ListId, Operations};
+use crate::table::Key;
+use crate::timeline::{ListId, Operations, Phase};
 use crate::worker::{List, Setup, Worker, WorkerError};
 use crashpoint_persist::graph::Model;
 use crashpoint_trace::Recording;
@@ -69,6 +71,15 @@ impl Plan<'_> {
                 true => &list.printed_after,
                 false => &list.printed_before,
             },
+        }
+    }
+
+    /// Under which a state of a phase is known.
+    pub fn key(&self, phase: Phase, image: ImageHash) -> Key {
+        Key {
+            list: phase.list(),
+            acknowledged: self.setup.wants_printed && matches!(phase, Phase::After(_)),
+            image,
         }
     }
 

@@ -39,12 +39,13 @@ impl Reads {
         for (number, file) in files.iter().take(count).enumerate() {
             let at = offset_of!(ReadsHeader, files) + number * size_of::<ReadsFile>();
             let length = file.size_bytes.div_ceil(64);
-            let fields = [file.device, file.inode, end, file.size_bytes];
+            let stored = end + length.next_multiple_of(8);
+            let fields = [file.device, file.inode, end, stored, file.size_bytes];
             for (index, field) in fields.iter().enumerate() {
                 put(at + index * 8, &field.to_ne_bytes());
             }
             marks.push((file.index, end, length));
-            end = (end + length).next_multiple_of(READS_HEADER_BYTES as u64);
+            end = (stored + length).next_multiple_of(READS_HEADER_BYTES as u64);
         }
         let file = File::options()
             .read(true)
@@ -131,6 +132,8 @@ mod tests {
         let start = READS_HEADER_BYTES as u64;
         reads.file.write_all_at(&[0b10_0000], start).unwrap();
         reads.file.write_all_at(&[0b10], start + 512).unwrap();
+        // What was stored is kept behind.
+        reads.file.write_all_at(&[0xff], start + 16384).unwrap();
         assert_eq!(among(), [5, 4097, 131_072].map(WordId));
         reads.clear().unwrap();
         assert_eq!(among(), [WordId(131_072)]);

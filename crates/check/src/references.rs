@@ -13,10 +13,11 @@
 use crate::image::Patch;
 use crate::judge::{Oracle, Reference, References, first_difference, lines};
 use crate::plan::Plan;
+use crate::server::Ended;
 use crate::timeline::{ListId, Timeline};
 use crate::worker::{Worker, WorkerError};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
@@ -61,8 +62,31 @@ pub struct AllReferences {
     pub forgotten: Vec<Forgotten>,
     /// Runs that it took.
     pub runs: u64,
-    /// The longest of them.
+    /// The longest of them, and the one that used a processor most.
     pub slowest: Duration,
+    pub busiest: Duration,
+    /// The most that one of them printed, in bytes.
+    pub longest: usize,
+}
+
+/// The longest runs so far; times are in nanoseconds.
+#[derive(Debug, Default)]
+struct Longest {
+    wall: AtomicU64,
+    processor: AtomicU64,
+    output_bytes: AtomicUsize,
+}
+
+impl Longest {
+    fn see(&self, ended: &Ended) {
+        let nanoseconds = |time: Duration| time.as_nanos() as u64;
+        self.wall
+            .fetch_max(nanoseconds(ended.wall), Ordering::Relaxed);
+        self.processor
+            .fetch_max(nanoseconds(ended.processor), Ordering::Relaxed);
+        let printed = ended.stdout.len().max(ended.stderr.len());
+        self.output_bytes.fetch_max(printed, Ordering::Relaxed);
+    }
 }
 
 /// One run to make: after so many nodes, for this list.
@@ -84,12 +108,12 @@ pub fn references(
     let results: Vec<Mutex<Option<Reference>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let failed: Mutex<Option<ReferenceError>> = Mutex::new(None);
     let stop = AtomicBool::new(false);
-    let slowest = AtomicU64::new(0);
+    let longest = Longest::default();
     let count = workers.len();
     std::thread::scope(|scope| {
         for (number, worker) in workers.iter_mut().enumerate() {
             let (tasks, results, failed, stop) = (&tasks, &results, &failed, &stop);
-            let slowest = &slowest;
+            let longest = &longest;
             scope.spawn(move || {
                 let _pinned = worker.stay();
                 let mut issued = 0;
@@ -97,7 +121,7 @@ pub fn references(
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    match one(plan, timeline, worker, task, &mut issued, slowest) {
+                    match one(plan, timeline, worker, task, &mut issued, longest) {
                         Ok(reference) => {
                             *results[index].lock().expect("no panic") = Some(reference);
                         }
@@ -119,7 +143,9 @@ pub fn references(
     });
     let mut all = AllReferences {
         runs: 2 * tasks.len() as u64,
-        slowest: Duration::from_nanos(slowest.into_inner()),
+        slowest: Duration::from_nanos(longest.wall.into_inner()),
+        busiest: Duration::from_nanos(longest.processor.into_inner()),
+        longest: longest.output_bytes.into_inner(),
         ..AllReferences::default()
     };
     let start = made.next().expect("there is a first task");
@@ -157,13 +183,13 @@ fn one(
     worker: &mut Worker<'_>,
     task: &Task,
     issued: &mut usize,
-    slowest: &AtomicU64,
+    longest: &Longest,
 ) -> Result<Reference, ReferenceError> {
     worker.advance(timeline.nodes[*issued..task.issued].iter())?;
     *issued = task.issued;
     let list = plan.list(task.list, task.done);
     let first = worker.run(&Patch::new(), &list, false)?;
-    slowest.fetch_max(first.wall.as_nanos() as u64, Ordering::Relaxed);
+    longest.see(&first);
     let after = || match (task.list.0, task.done) {
         (0, _) => " at the start".to_owned(),
         (list, true) => format!(" after operation {list}"),

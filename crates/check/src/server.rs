@@ -3,6 +3,7 @@
 //!
 //! Whatever the target does is an [`Ended`]; errors are for targets that cannot be served at all.
 
+use crate::activity;
 use crate::launch::Command;
 use crate::wire;
 use crashpoint_abi::serve::{CANCEL, RUN, Reply, Request, VERSION, ended};
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 /// What bounds one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Of a processor. Also when it sleeps at the end of it, whatever it has used.
     pub time: Duration,
     pub memory_bytes: u64,
     pub file_bytes: u64,
@@ -64,6 +66,8 @@ pub struct Ended {
     pub notes: u32,
     pub left_processes: bool,
     pub wall: Duration,
+    /// Of all its processes.
+    pub processor: Duration,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -220,32 +224,33 @@ impl Server {
             cpu_seconds: processor.try_into().unwrap_or(u32::MAX),
             processes: limits.processes,
         })?;
-        let mut deadline = Instant::now() + limits.time;
+        let mut patience = Patience::new(limits.time);
         let mut outputs = Outputs::default();
         let mut cut = None;
         let reply = loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let replied = self.wait(left.min(LOOK))?;
+            let replied = self.wait(LOOK.min(limits.time))?;
             if replied {
                 let mut bytes = [0; wire::LARGEST];
                 let length = self.receive(&mut bytes)?;
                 break wire::reply(&bytes[..length]).ok_or_else(|| self.lost())?;
             }
             outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
-            let reason = match (outputs.overflow, Instant::now() >= deadline) {
-                (true, _) => End::TooMuchOutput,
-                (false, true) => End::TimedOut,
-                (false, false) => continue,
+            if cut.is_some() {
+                match patience.began.elapsed() < START {
+                    true => continue,
+                    false => return Err(self.lost()),
+                }
+            }
+            cut = match outputs.overflow {
+                true => Some(End::TooMuchOutput),
+                false => patience.is_over(self.child.id()).then_some(End::TimedOut),
             };
-            if cut.is_none() {
-                cut = Some(reason);
-                deadline = Instant::now() + START;
+            if cut.is_some() {
+                patience = Patience::new(START);
                 self.send(&Request {
                     kind: CANCEL,
                     ..Request::default()
                 })?;
-            } else if reason == End::TimedOut {
-                return Err(self.lost());
             }
         };
         outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
@@ -279,6 +284,7 @@ impl Server {
             notes: reply.notes,
             left_processes: reply.ended & ended::LEFTOVERS != 0,
             wall: Duration::from_nanos(reply.wall_ns),
+            processor: Duration::from_micros(reply.user_us + reply.system_us),
         })
     }
 
@@ -293,6 +299,42 @@ impl Server {
         }
     }
 }
+
+/// How long a run is waited for.
+struct Patience {
+    began: Instant,
+    time: Duration,
+    /// What it had used when it was seen asleep.
+    asleep: Option<Duration>,
+}
+
+impl Patience {
+    fn new(time: Duration) -> Patience {
+        Patience {
+            began: Instant::now(),
+            time,
+            asleep: None,
+        }
+    }
+
+    /// Whether what a server has started hangs.
+    fn is_over(&mut self, server: u32) -> bool {
+        let elapsed = self.began.elapsed();
+        if elapsed < self.time {
+            return false;
+        }
+        let Some(activity) = activity::below(server) else {
+            return true;
+        };
+        let asleep = activity.asleep.then_some(activity.processor);
+        let still_asleep = asleep.is_some() && self.asleep == asleep;
+        self.asleep = asleep;
+        still_asleep || activity.processor >= self.time || elapsed >= self.time * AT_MOST
+    }
+}
+
+/// A run is given up after so many times its limit, however little it got to do.
+const AT_MOST: u32 = 10;
 
 /// How much a target can print before somebody has to look.
 const PIPE_BYTES: usize = 1 << 20;

@@ -8,6 +8,7 @@ use crate::image::ImageHash;
 use crate::judge::Observed;
 use crate::pin::Pinned;
 use crate::server::{Ended, Limits};
+use crate::table::Key;
 use crate::timeline::{ListId, Moment, Phase, Span};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::NodeId;
@@ -39,8 +40,11 @@ pub trait Subject: Sync {
     /// Nodes issued before an operation began, and before it returned.
     fn span(&self, operation: u32) -> Span;
 
-    /// What tells the checks of one phase from those of another, as far as they differ.
+    /// What runs after a crash in a phase.
     fn list(&self, phase: Phase) -> ListId;
+
+    /// All that a check of a phase depends on.
+    fn key(&self, phase: Phase, image: ImageHash) -> Key;
 
     /// Places that may differ between states of a list.
     fn varying(&self, list: ListId) -> Vec<Place>;

@@ -13,10 +13,14 @@ use crashpoint_persist::graph::Cut;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as MapEntry;
 
-/// An image and the operations that run on it.
+/// All that a run depends on: an image, the operations that run on it, and what the program is said
+/// to have printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub list: ListId,
+    /// It is told that the operation had returned. Only for those who ask: to all others the same
+    /// image in an operation and after it is one state.
+    pub acknowledged: bool,
     pub image: ImageHash,
 }
 
@@ -203,6 +207,7 @@ mod tests {
 
     const KEY: Key = Key {
         list: ListId(1),
+        acknowledged: false,
         image: ImageHash(7),
     };
 

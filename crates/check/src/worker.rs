@@ -2,6 +2,7 @@
 
 use crate::image::{FileShape, Image, Patch};
 use crate::launch::{Launch, Paths};
+use crate::output::Ignored;
 use crate::pin::{self, Pinned};
 use crate::pool::Pool;
 use crate::reads::Reads;
@@ -33,6 +34,8 @@ pub struct Setup {
     /// For targets of which only a library is instrumented.
     pub preload: Option<OsString>,
     pub limits: Limits,
+    /// Lines of its output that do not count.
+    pub ignored: Ignored,
     /// What the files held before the recorded program ran.
     pub before: Image,
 }
@@ -202,6 +205,7 @@ impl<'s> Worker<'s> {
             // This one does what the run that mappings were tried with did not.
             self.pool.restore().map_err(self.files())?;
             self.pool.put(patch).map_err(self.files())?;
+            self.reads.clear().map_err(self.files())?;
             ended = self.run_stubbornly(flags & !flags::PRIVATE);
             private = false;
         }
@@ -210,7 +214,10 @@ impl<'s> Worker<'s> {
         } else {
             self.pool.restore().map_err(self.files())?;
         }
-        ended
+        ended.map(|ended| Ended {
+            stdout: self.setup.ignored.strip(ended.stdout),
+            ..ended
+        })
     }
 
     /// A target may take its server with it. That is no verdict: it gets another chance.
@@ -220,6 +227,7 @@ impl<'s> Worker<'s> {
                 self.restarts += 1;
                 let (setup, processor) = (self.setup, self.processor);
                 self.runner = serve(setup, &self.folder, &self.paths, &self.reads, processor)?;
+                self.reads.clear().map_err(self.files())?;
                 Ok(self.runner.run(flags, &self.limits)?)
             }
             other => Ok(other?),

@@ -1,5 +1,6 @@
 //! The command line. Help texts teach by example; every option has a twin in `crashpoint.toml`.
 
+mod models;
 mod test;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use crashpoint_abi::Level;
 use crate::exit;
 use crate::filter::{Kind, Range};
 
+pub use models::{Models, ModelsCommand, Verify};
 pub use test::{Replay, Test};
 
 const ABOUT: &str = "\
@@ -56,23 +58,37 @@ pub enum Command {
     Record(Record),
     Lint(Box<Lint>),
     Show(Box<Show>),
+    Models(Models),
     Doctor(Doctor),
     Demo(Demo),
 }
 
-/// Run a program and write down what it does to persistent memory
+/// Run a program and write down what it does to persistent memory, or to files
 ///
 /// The program runs as usual: its input, output, exit status and signals are its own. Files whose
 /// mappings count as persistent memory are named by --pm; mappings made with MAP_SYNC always count.
+/// With --dir it is watched from outside instead, by its system calls, and need not be built in any
+/// special way: what it does to the files in that folder is recorded.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("\
 Examples:
   crashpoint record --pm '/dev/shm/pool*' -- ./store /dev/shm/pool ops.txt
   crashpoint record --pm '/mnt/pmem/**' --out run1 --timeout 5m -- make check
   crashpoint record --pm pool --calls 'tx_*' --loads -- ./store pool
+  crashpoint record --dir data -- ./workload data
 
 {}", exit::HELP))]
 pub struct Record {
+    /// Record what the program does to the files in this folder
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        conflicts_with_all = ["pm", "level", "loads", "calls", "limit"],
+    )]
+    pub dir: Option<PathBuf>,
+    /// With --dir: no call stacks, which are most of the cost
+    #[arg(long, requires = "dir")]
+    pub no_stacks: bool,
     #[command(flatten)]
     pub options: RecordOptions,
     /// Where the recording goes; an older recording there is replaced
@@ -194,7 +210,8 @@ Examples:
   crashpoint show --ir ./store put            the model of one function
 
 Each line is: order, thread, kind, place, value, source line. A range is FILE:OFFSET..OFFSET, where
-FILE is the end of a persistent file's path, or ADDRESS..ADDRESS as the program saw it.")]
+FILE is the end of a persistent file's path, or ADDRESS..ADDRESS as the program saw it. Of a recording
+of files (record --dir) each line is: order, thread, call, source line; what the call did follows.")]
 pub struct Show {
     /// The recording; with --ir: the binary [default: crashpoint.out]
     #[arg(value_name = "FOLDER")]
@@ -324,5 +341,7 @@ mod tests {
         assert!(parse("crashpoint lint run1 -- ./a").is_err());
         assert!(parse("crashpoint show --ir ./a main").is_ok());
         assert!(parse("crashpoint show run1 main").is_err());
+        assert!(parse("crashpoint record --dir d -- ./a").is_ok());
+        assert!(parse("crashpoint record --dir d --pm x -- ./a").is_err());
     }
 }

@@ -7,8 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What Crashpoint itself puts into such a folder.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "trace",
+    "files",
     "models",
     "recorded",
     FINDINGS_JSON,

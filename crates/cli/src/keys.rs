@@ -130,6 +130,7 @@ pub const KEYS: Keys = &[
             ("random-states", Value),
             ("oracle", Value),
             ("check", Value),
+            ("ignore", Value),
             ("suffix", Value),
             ("probe", Value),
             ("recovery", Value),

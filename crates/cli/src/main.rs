@@ -14,12 +14,15 @@ mod filter;
 mod folder;
 mod keys;
 mod lint;
+mod models;
 mod names;
 mod output;
 mod record;
+mod record_files;
 mod replay;
 mod scripts;
 mod show;
+mod show_files;
 mod statistics;
 mod summary;
 mod target;
@@ -50,6 +53,8 @@ enum Error {
     Demo(#[from] demo::DemoError),
     #[error(transparent)]
     Test(#[from] test::TestError),
+    #[error(transparent)]
+    Models(#[from] models::ModelsError),
     #[error(transparent)]
     Replay(#[from] replay::Error),
     #[error("cannot print: {0}")]
@@ -105,6 +110,7 @@ impl Error {
             | Error::Lint(_)
             | Error::Show(_)
             | Error::Demo(_)
+            | Error::Models(_)
             | Error::Replay(_)
             | Error::Print(_) => Exit::Usage,
         }
@@ -123,6 +129,7 @@ impl Error {
             | Error::Show(_)
             | Error::Demo(_)
             | Error::Test(_)
+            | Error::Models(_)
             | Error::Replay(_)
             | Error::Print(_) => None,
         }
@@ -136,6 +143,7 @@ fn run(command: &Command, output: &mut Output) -> Result<Ending, Error> {
         Command::Show(arguments) => show::run(arguments, output)?,
         Command::Doctor(_) => doctor::run(output)?,
         Command::Demo(arguments) => demo::run(arguments, output)?,
+        Command::Models(arguments) => models::run(arguments, output)?,
         Command::Test(arguments) => test::run(arguments, output)?,
         Command::Replay(arguments) => replay::run(arguments, output)?,
     })

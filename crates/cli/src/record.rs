@@ -17,7 +17,7 @@ use crate::folder::{FolderError, Prepared};
 use crate::output::Output;
 use crate::summary;
 use crate::target::{self, Ended};
-use crate::{arguments, config};
+use crate::{arguments, config, record_files};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -33,6 +33,12 @@ pub enum RecordError {
     Colon(String),
     #[error("cannot read what was recorded: {0}")]
     Open(#[from] crashpoint_trace::OpenError),
+    #[error("cannot read what was recorded: {0}")]
+    OpenFiles(#[from] crashpoint_trace::files::OpenError),
+    #[error(transparent)]
+    Watch(#[from] crashpoint_watch::WatchError),
+    #[error("cannot listen to signals: {0}")]
+    Signals(io::Error),
 }
 
 /// A finished run.
@@ -45,6 +51,9 @@ pub struct Recorded {
 
 /// The command.
 pub fn run(arguments: &arguments::Record, output: &mut Output) -> Result<Ending, RecordError> {
+    if let Some(folder) = &arguments.dir {
+        return record_files::run(folder, arguments, output);
+    }
     let beside = folders_beside(&arguments.command[0]);
     let settings = Settings::load(
         &arguments.configuration,

@@ -3,13 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crashpoint_abi::env;
 use crashpoint_cc::locate;
 use crashpoint_check::image::Patch;
 use crashpoint_check::judge::{Observed, first_difference};
 use crashpoint_check::launch::Paths;
-use crashpoint_check::server::Ended;
+use crashpoint_check::server::{Ended, Limits};
+use crashpoint_check::spawned::Spawned;
 use crashpoint_check::timeline::ListId;
 use crashpoint_check::worker::{List, Worker, WorkerError};
 
@@ -17,6 +19,7 @@ use crate::arguments;
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
 use crate::record;
+use crate::test::files::replay as files;
 use crate::test::replay_data::{self, ReplayError, Stored};
 
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +40,9 @@ pub enum Error {
 
 /// The command.
 pub fn run(arguments: &arguments::Replay, output: &mut Output) -> Result<Ending, Error> {
+    if let Some(stored) = files::read(&arguments.finding)? {
+        return of_files(arguments, &stored, output);
+    }
     let stored = replay_data::read(&arguments.finding)?;
     let kept = arguments.keep.as_deref();
     let temporary = scratch()?;
@@ -61,6 +67,82 @@ pub fn run(arguments: &arguments::Replay, output: &mut Output) -> Result<Ending,
             Ok(Exit::Clean.into())
         }
     }
+}
+
+/// A finding about files: the crashed folder, and the check on it.
+fn of_files(
+    arguments: &arguments::Replay,
+    stored: &files::Stored,
+    output: &mut Output,
+) -> Result<Ending, Error> {
+    let temporary = scratch()?;
+    let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
+    let paths = stored.lay_out(folder).map_err(|source| Error::Io {
+        path: folder.to_owned(),
+        source,
+    })?;
+    for lost in &stored.description.lost {
+        output.note(&format!("lost: {lost}"));
+    }
+    if arguments.keep.is_some() {
+        output.note(&format!("the crashed folder is {}", paths.pool.display()));
+    }
+    let command = stored.command(&paths);
+    let words = command.as_ref().map(|command| {
+        let words = command.words.iter().map(|word| word.to_string_lossy());
+        words.collect::<Vec<_>>().join(" ")
+    });
+    if arguments.shell || arguments.gdb {
+        let mut opened = match (&command, arguments.gdb) {
+            (Some(check), true) => {
+                let mut gdb = Command::new("gdb");
+                gdb.arg("--args")
+                    .args(&check.words)
+                    .current_dir(&check.directory);
+                gdb
+            }
+            (None, _) | (Some(_), false) => {
+                if let Some(words) = &words {
+                    output.note(&format!("to check it: {words}"));
+                }
+                let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+                let mut shell = Command::new(shell);
+                shell.current_dir(&paths.pool);
+                shell
+            }
+        };
+        let program = opened.get_program().to_string_lossy().into_owned();
+        let status = opened.status();
+        status.map_err(|source| Error::Start { program, source })?;
+        return Ok(Exit::Clean.into());
+    }
+    let (Some(command), Some(words)) = (command, words) else {
+        output.note(&stored.description.found);
+        return Ok(Exit::Findings.into());
+    };
+    output.note(&format!("{words} on the crashed folder"));
+    let limits = Limits {
+        time: Duration::from_secs_f64(stored.description.seconds),
+        ..Limits::default()
+    };
+    let ended = Spawned::new(command, Vec::new()).run(&limits);
+    let ended = ended.map_err(WorkerError::from)?;
+    output.print(&String::from_utf8_lossy(&ended.stdout))?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    if !said.is_empty() {
+        output.remark(said.trim_end());
+    }
+    output.note(&format!("it {}", ended.end));
+    Ok(match stored.fails(ended.end, &ended.stdout) {
+        true => {
+            output.note("the crash leaves it inconsistent");
+            Exit::Findings.into()
+        }
+        false => {
+            output.note("this time it is consistent: was the program changed?");
+            Exit::Clean.into()
+        }
+    })
 }
 
 fn scratch() -> Result<tempfile::TempDir, Error> {

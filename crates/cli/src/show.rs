@@ -16,7 +16,7 @@ use crate::exit::{Ending, Exit};
 use crate::filter::Filter;
 use crate::keys::nearest;
 use crate::output::Output;
-use crate::statistics;
+use crate::{show_files, statistics};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ShowError {
@@ -24,6 +24,10 @@ pub enum ShowError {
     NoBinary,
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    OpenFiles(#[from] crashpoint_trace::files::OpenError),
+    #[error("a recording of files has no {0}: leave the option away")]
+    NotOfFiles(&'static str),
     #[error(transparent)]
     Binary(#[from] ElfError),
     #[error("{}: {cause}; build it again", path.display())]
@@ -54,6 +58,10 @@ pub fn run(arguments: &arguments::Show, output: &mut Output) -> Result<Ending, S
         .subject
         .as_deref()
         .unwrap_or(Path::new("crashpoint.out"));
+    if show_files::is_one(folder) {
+        show_files::run(folder, arguments, output)?;
+        return Ok(Exit::Clean.into());
+    }
     let recording = Recording::open(folder)?;
     if arguments.stats {
         output.print(&statistics::text(&recording))?;
@@ -250,7 +258,7 @@ fn place_text(place: &SourcePlace<'_>, style: &Style) -> String {
 }
 
 /// By the whole name, or by its last part in C++.
-fn named(function: &str, wanted: &[String]) -> bool {
+pub fn named(function: &str, wanted: &[String]) -> bool {
     let last = function.rsplit("::").next().unwrap_or_default();
     wanted
         .iter()

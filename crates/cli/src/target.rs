@@ -103,6 +103,28 @@ pub fn run(
     }
 }
 
+/// Passes signals on to a program that somebody else waits for, until the receiver's sender is
+/// replaced by the next program's. What is sent to us by the keyboard reaches it without us.
+pub fn pass_signals_to(main: impl FnOnce() -> Option<i32> + Send + 'static) -> io::Result<()> {
+    let signals = watch_signals()?;
+    std::thread::spawn(move || {
+        let Some(main) = main().and_then(Pid::from_raw) else {
+            return;
+        };
+        while let Ok(signal) = signals.recv() {
+            if signal != SIGCHLD {
+                forward(main, signal);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// No program runs any more: signals do what they would do without us.
+pub fn stop_passing_signals() {
+    *LISTENER.lock().expect("no panic while it is held") = None;
+}
+
 /// Where signals go while a program runs. Without one they do what they would do without us.
 static LISTENER: Mutex<Option<Sender<i32>>> = Mutex::new(None);
 

@@ -13,6 +13,7 @@ mod action;
 mod asm;
 mod copies;
 mod fold;
+mod formats;
 mod helpers;
 mod hook;
 mod library;

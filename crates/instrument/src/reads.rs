@@ -7,6 +7,7 @@
 //! known. Whether the callee has hooks is known at run time only, so the runtime decides.
 
 use crate::action::{Action, Call, intrinsic_name, is_memory_intrinsic, may_be_persistent};
+use crate::formats;
 use crate::llvm::{self, Value};
 
 /// How much is read.
@@ -191,7 +192,7 @@ fn of_call(call: &Call, instruction: Value) -> Reads {
         };
         extent && pointers().any(|from| from == read.from)
     };
-    match library_reads(&name) {
+    match library_reads(&name).or_else(|| formatted_reads(&name, &arguments)) {
         Some(list) if list.iter().all(fits) => reads.known.extend(list),
         Some(_) | None if only_addresses(&name) => {}
         // Where a function of the library writes it does not read, if it is the one we know.
@@ -238,6 +239,15 @@ fn only_addresses(name: &str) -> bool {
     )
 }
 
+/// What a function that prints by a format reads.
+fn formatted_reads(name: &str, arguments: &[Value]) -> Option<Vec<Read>> {
+    let format = formats::format_of(name)?;
+    let text = arguments.get(format as usize)?.constant_text()?;
+    let printed = (format + 1..).zip(formats::uses(&text)?);
+    let strings = printed.filter(|(_, used)| *used == formats::Use::String);
+    Some(strings.map(|(from, _)| string(from)).collect())
+}
+
 /// All that a function of this name reads from where its arguments point, if that is known.
 fn library_reads(name: &str) -> Option<Vec<Read>> {
     let name = name.strip_prefix("__builtin_").unwrap_or(name);
@@ -249,7 +259,6 @@ fn library_reads(name: &str) -> Option<Vec<Read>> {
         | "__memcpy_chk"
         | "__memmove_chk"
         | "__mempcpy_chk"
-        | "memccpy"
         | "pmem_memcpy"
         | "pmem_memcpy_persist"
         | "pmem_memcpy_nodrain"
@@ -261,6 +270,8 @@ fn library_reads(name: &str) -> Option<Vec<Read>> {
             let extent = Extent::Argument { index: 2, unit: 4 };
             vec![Read { from: 1, extent }]
         }
+        // Where it stops, the destination is left as it was.
+        "memccpy" => vec![bytes(0, 2), bytes(1, 2)],
         "bcopy" | "swab" => vec![bytes(0, 2)],
         "memset"
         | "__memset_chk"

@@ -10,7 +10,7 @@
 //!
 //! What waits for what, and what a sync covers, is a [`Model`]: a table of knobs. The built-in ones
 //! follow what was seen of Linux 6.18; `docs/file-models.md` states every rule with its name, and
-//! `litmus` has a tiny program for each, with exactly the trees that each model allows.
+//! [`litmus`] has a tiny program for each, with exactly the trees that each model allows.
 //!
 //! # Deviations
 //!
@@ -27,6 +27,7 @@
 mod changes;
 mod content;
 mod inode;
+pub mod litmus;
 mod model;
 mod op;
 mod order;
@@ -34,6 +35,7 @@ mod parse;
 mod paths;
 mod summary;
 mod sync;
+mod text;
 mod tree;
 mod trees;
 mod walker;
@@ -48,6 +50,7 @@ pub use content::{Content, Extent, Source};
 pub use model::{Filler, Model, Reason};
 pub use op::{BLOCK_BYTES, Class, Data, Kind, MicroOp, SECTOR_BYTES};
 pub use parse::{ModelError, ModelErrorKind};
+pub use text::describe;
 pub use tree::{Object, Tree};
 pub use trees::Trees;
 pub use walker::Walker;

@@ -267,11 +267,12 @@ fn notes(finding: &Finding, style: &Style) -> Vec<String> {
     }
     for (index, step) in steps.iter().enumerate() {
         if step.location.is_none() {
-            notes.push(format!(
-                "({}) {}, at an unknown place",
-                index + 1,
-                step.what
-            ));
+            // A call is told by itself.
+            let place = match step.what.starts_with('`') {
+                true => "",
+                false => ", at an unknown place",
+            };
+            notes.push(format!("({}) {}{place}", index + 1, step.what));
         }
     }
     if let Some(stack) = stack_note(finding, style) {

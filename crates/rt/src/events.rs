@@ -45,7 +45,7 @@ impl State {
         };
         self.own.region_generation = generation;
         if self.is_dead() {
-            (self.own.marks, self.own.marks_span) = marks::of(&region);
+            self.own.marks = marks::of(&region);
         }
         true
     }
@@ -185,6 +185,13 @@ impl State {
     #[cold]
     #[inline(never)]
     pub fn range(&mut self, site: u32, kind: StoreKind, address: u64, length: u64) {
+        if marks::are_wanted(self) {
+            // Of other kinds not every byte may have been written.
+            if kind == StoreKind::Memory {
+                marks::store(self, address, length);
+            }
+            return;
+        }
         let Some(end) = address.checked_add(length) else {
             return;
         };

@@ -116,11 +116,12 @@ fn details(level: Level, loads: bool) -> u32 {
 /// The gate is one of a loaded object.
 unsafe fn set_gate(gate: *mut Gate, level: Level) {
     let (base, span) = envelope();
-    // A child of a fork server looks at loads alone.
-    let records = !process::is_serving();
-    let loads = match records {
-        true => config::get().is_some_and(|config| config.loads),
-        false => serve::marks_loads(),
+    // A child of a fork server looks at loads alone, and at stores for what loads find.
+    let marks = serve::marks_loads();
+    let stores = !process::is_serving() || marks;
+    let loads = match process::is_serving() {
+        true => marks,
+        false => config::get().is_some_and(|config| config.loads),
     };
     // SAFETY: the caller vouches for the gate. Other threads may be reading it: while base and
     // span do not fit together, everything is a candidate.
@@ -128,12 +129,12 @@ unsafe fn set_gate(gate: *mut Gate, level: Level) {
         if (*gate).reserved == REFUSED {
             return;
         }
-        let (all_stores, stores) = if records { (u64::MAX, span) } else { (0, 0) };
+        let (all_stores, stored) = if stores { (u64::MAX, span) } else { (0, 0) };
         let (all_loads, loaded) = if loads { (u64::MAX, span) } else { (0, 0) };
         (&raw mut (*gate).pm_span).write_volatile(all_stores);
         (&raw mut (*gate).load_span).write_volatile(all_loads);
         (&raw mut (*gate).pm_base).write_volatile(base);
-        (&raw mut (*gate).pm_span).write_volatile(stores);
+        (&raw mut (*gate).pm_span).write_volatile(stored);
         (&raw mut (*gate).load_span).write_volatile(loaded);
         (&raw mut (*gate).detail).write_volatile(details(level, loads));
         (&raw mut (*gate).level).write_volatile(level as u32);

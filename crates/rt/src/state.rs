@@ -13,6 +13,7 @@ use crate::memory;
 use crate::order::OrderPage;
 use crate::process;
 use crate::run;
+use crate::serve::marks::Place;
 use crate::stream;
 use crate::sys::{self, Path};
 use crate::tls;
@@ -49,10 +50,8 @@ pub struct Own {
     /// What to add to an address for its place in the shadow; 0: there is no shadow.
     pub shadow_delta: u64,
     pub region_generation: u64,
-    /// In a child of a fork server: where the marks of that region begin, and how many bytes of it
-    /// have some.
-    pub marks: u64,
-    pub marks_span: u64,
+    /// In a child of a fork server: where the marks of that region are.
+    pub marks: Place,
     /// There too: the activation that has handed an address in persistent memory to a function of
     /// which we do not know whether it has hooks, or null; and the site of that call.
     pub escape_frame: *mut Frame,

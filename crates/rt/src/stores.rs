@@ -3,6 +3,7 @@
 //! A store to the region that was hit last, by the only thread, in the same context and with room
 //! in the window, is recorded on a straight way. All else is in further functions.
 
+use crate::serve::marks;
 use crate::shadow;
 use crate::state::State;
 use crashpoint_abi::Thread;
@@ -51,6 +52,17 @@ fn store_kind(size_and_kind: u32) -> (u32, StoreKind) {
     (size_and_kind & 0xff, kind)
 }
 
+/// Nothing is recorded, but it may matter what was stored.
+#[cold]
+#[inline(never)]
+fn marked(state: &mut State, address: u64, size_and_kind: u32) {
+    let (size, kind) = store_kind(size_and_kind);
+    // Assembly may store less than it declares.
+    if marks::are_wanted(state) && kind != StoreKind::Assembly {
+        marks::store(state, address, size.into());
+    }
+}
+
 /// The stream must turn, or change to another context.
 #[inline(never)]
 unsafe extern "C" fn store_unready(
@@ -62,8 +74,11 @@ unsafe extern "C" fn store_unready(
 ) {
     // SAFETY: passed on; the stream is ready then.
     unsafe {
-        if State::of(thread).make_ready() {
+        let state = State::of(thread);
+        if state.make_ready() {
             __crashpoint_store(thread, site, address, value, size_and_kind);
+        } else {
+            marked(state, address, size_and_kind);
         }
     }
 }
@@ -111,7 +126,7 @@ unsafe extern "C" fn store_slowly(
     }
     state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
     if !state.is_ready() {
-        return;
+        return marked(state, address, size_and_kind);
     }
     let order = state.take_order();
     if delta != 0 && !state.is_alone() {
@@ -136,7 +151,7 @@ pub unsafe extern "C" fn __crashpoint_range(
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
     let kind = StoreKind::from_bits(kind as u8).unwrap_or(StoreKind::Memory);
-    if !state.is_persistent(address) {
+    if !state.is_persistent(address) || marks::are_wanted(state) {
         return state.range(site, kind, address, length);
     }
     state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
@@ -163,6 +178,9 @@ pub unsafe extern "C" fn __crashpoint_vector(
     let (size, kind) = store_kind(size_and_kind);
     if !state.is_persistent(address) {
         return;
+    }
+    if marks::are_wanted(state) {
+        return marked(state, address, size_and_kind);
     }
     state.thread.pending += u32::from(kind == StoreKind::NonTemporal);
     // SAFETY: the caller vouches for the value.

@@ -15,6 +15,8 @@ mod before;
 mod format;
 mod problem;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use before::{BeforeWriter, FOLDER as BEFORE_FOLDER};

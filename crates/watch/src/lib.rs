@@ -83,14 +83,23 @@ pub struct Recorded {
 /// Runs the program to its end, and that of everything it started; the recording is then in
 /// `out/files`. `out` must not lie in the watched folder.
 pub fn record(options: &Options<'_>, out: &Path) -> Result<Recorded, WatchError> {
-    session::record(options, out, || ())
+    session::record(options, out, |_| ())
 }
 
-/// The same; `started` is called once the program runs.
+/// The same; `started` is called once the program runs, with the number of its process.
 pub fn record_with(
     options: &Options<'_>,
     out: &Path,
-    started: impl FnOnce() + Send,
+    started: impl FnOnce(i32) + Send,
 ) -> Result<Recorded, WatchError> {
     session::record(options, out, started)
+}
+
+/// The names of the calls that stop a program, all or some of the time.
+pub fn watched_calls() -> Vec<&'static str> {
+    let stops = |row: &&(u16, &'static str, table::Class)| match row.2 {
+        table::Class::Watched(_) | table::Class::Reported | table::Class::Refused => true,
+        table::Class::Harmless => false,
+    };
+    table::TABLE.iter().filter(stops).map(|row| row.1).collect()
 }

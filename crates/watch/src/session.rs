@@ -21,7 +21,7 @@ use std::rc::Rc;
 pub fn record(
     options: &Options<'_>,
     out: &Path,
-    started: impl FnOnce() + Send,
+    started: impl FnOnce(i32) + Send,
 ) -> Result<Recorded, WatchError> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Err(WatchError::Machine);
@@ -58,7 +58,7 @@ pub fn record(
 fn watch(
     options: &Options<'_>,
     out: &Path,
-    running: impl FnOnce(),
+    running: impl FnOnce(i32),
 ) -> Result<Recorded, WatchError> {
     let inodes = before::keep(options, out)?;
     let start = Start {
@@ -91,7 +91,7 @@ fn watch(
         what: "start the program",
         source,
     })?;
-    running();
+    running(started.tid.0);
     watcher.run(started.tid)?;
     if let Some(error) = started.failed(options) {
         return Err(error);

@@ -148,11 +148,8 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     /// What a state is known by, and what it has on top of what is durable.
     fn key(&mut self, phase: Phase, kept: &[NodeId], variant: u8) -> (Key, S::Patch) {
         let patch = self.content.patch(kept, variant);
-        let key = Key {
-            list: self.shared.subject.list(phase),
-            image: self.content.hash_with(&patch),
-        };
-        (key, patch)
+        let image = self.content.hash_with(&patch);
+        (self.shared.subject.key(phase, image), patch)
     }
 
     /// What a moment may use of the budget: as much as each of those that are left. What it does not

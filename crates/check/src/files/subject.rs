@@ -11,6 +11,7 @@ use crate::image::ImageHash;
 use crate::judge::Observed;
 use crate::server::{End, Ended};
 use crate::subject::{Content, Place, Show, Subject};
+use crate::table::Key;
 use crate::timeline::{ListId, Moment, Phase, Span};
 use crate::worker::WorkerError;
 use crashpoint_persist::files::{Filler, Kind, MicroOp, Model, Trees, Walker};
@@ -31,6 +32,7 @@ pub struct Files<'a> {
     /// All that was printed, and where each output ends.
     pub printed: Vec<u8>,
     ends: Vec<usize>,
+    prints_lines: bool,
     spans: Vec<Span>,
     points: usize,
     pub versions: Versions<'a>,
@@ -51,6 +53,11 @@ impl<'a> Files<'a> {
             nodes: Arc::default(),
             printed: Vec::new(),
             ends: Vec::new(),
+            prints_lines: calls
+                .iter()
+                .flat_map(stdout)
+                .flatten()
+                .any(|byte| *byte == b'\n'),
             spans: Vec::new(),
             points: 0,
             versions: Versions::default(),
@@ -63,9 +70,11 @@ impl<'a> Files<'a> {
         let mut walk = Walk::new(self);
         for call in self.calls {
             let issued = walk.walker.nodes().len();
-            let _ = walk.step(call, &mut |_, _| ControlFlow::Continue(()));
-            for bytes in outputs(call) {
-                self.printed.extend(bytes);
+            let _ = walk.step(call, self.acknowledges(call), &mut |_, _| {
+                ControlFlow::Continue(())
+            });
+            self.printed.extend(stdout(call).flatten());
+            if self.acknowledges(call) {
                 let begin = self.spans.last().map_or(0, |span: &Span| span.end);
                 self.ends.push(self.printed.len());
                 let end = issued;
@@ -128,6 +137,12 @@ impl<'a> Files<'a> {
         &self.printed[..end.map_or(0, |end| self.ends[end])]
     }
 
+    /// Whether a call says that something is done: by the end of a line, or by anything at all in a
+    /// program that prints no lines.
+    fn acknowledges(&self, call: &Call<'_>) -> bool {
+        stdout(call).any(|bytes| !self.prints_lines || bytes.contains(&b'\n'))
+    }
+
     /// How many outputs there were.
     pub fn outputs(&self) -> usize {
         self.ends.len()
@@ -135,7 +150,7 @@ impl<'a> Files<'a> {
 }
 
 /// What a call printed on the standard output.
-fn outputs<'c>(call: &'c Call<'_>) -> impl Iterator<Item = &'c [u8]> {
+fn stdout<'c>(call: &'c Call<'_>) -> impl Iterator<Item = &'c [u8]> {
     call.effects.iter().filter_map(|effect| match effect {
         Effect::Output {
             stream: Stream::Stdout,
@@ -167,7 +182,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn step(&mut self, call: &Call<'a>, show: &mut Show<'_>) -> ControlFlow<()> {
+    fn step(
+        &mut self,
+        call: &Call<'a>,
+        acknowledges: bool,
+        show: &mut Show<'_>,
+    ) -> ControlFlow<()> {
         let fed = self.walker.begin(call);
         self.order = call.order;
         if fed.changed {
@@ -178,7 +198,7 @@ impl<'a> Walk<'a> {
         }
         self.walker.end(call);
         self.durable.extend(self.walker.take_durable());
-        for _ in outputs(call) {
+        if acknowledges {
             self.phase = Phase::After(self.outputs);
             self.outputs += 1;
             if !self.walker.is_quiet() {
@@ -220,7 +240,7 @@ impl<'a> Subject for Files<'a> {
     fn moments(&self, show: &mut Show<'_>) {
         let mut walk = Walk::new(self);
         for call in self.calls {
-            if walk.step(call, show).is_break() {
+            if walk.step(call, self.acknowledges(call), show).is_break() {
                 return;
             }
         }
@@ -243,6 +263,14 @@ impl<'a> Subject for Files<'a> {
             Phase::Opening => ListId(0),
             Phase::In(operation) => ListId(operation),
             Phase::After(operation) => ListId(operation + 1),
+        }
+    }
+
+    fn key(&self, phase: Phase, image: ImageHash) -> Key {
+        Key {
+            list: self.list(phase),
+            acknowledged: false,
+            image,
         }
     }
 

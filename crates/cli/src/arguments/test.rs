@@ -107,6 +107,9 @@ pub struct Test {
     /// A command that looks at the crashed pool; exit status 0 is consistent
     #[arg(long, value_name = "COMMAND", value_parser = check, help_heading = "Verdicts")]
     pub check: Option<Template>,
+    /// A line of output that does not count, such as 'recovered *'; may be repeated
+    #[arg(long, value_name = "GLOB", help_heading = "Verdicts")]
+    pub ignore: Vec<String>,
     /// How many of the remaining operations run after recovery [default: 50]
     #[arg(long, value_name = "N", help_heading = "Verdicts")]
     pub suffix: Option<usize>,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use crashpoint_check::output::Ignored;
 use crashpoint_search::{self as search, ArgumentKind, KeySettings, OperationKind};
 use serde::Deserialize;
 
@@ -31,6 +32,7 @@ pub struct TestSection {
     random_states: Option<u64>,
     oracle: Option<String>,
     check: Option<String>,
+    ignore: Vec<String>,
     suffix: Option<usize>,
     probe: Option<bool>,
     recovery: Option<String>,
@@ -97,6 +99,8 @@ pub struct TestSettings {
     pub oracle: Oracle,
     /// [`CHECK`] can be filled in.
     pub check: Option<Template>,
+    /// Lines of output that do not count.
+    pub ignored: Ignored,
     /// How many of the remaining operations run after recovery.
     pub suffix: usize,
     pub probe: bool,
@@ -130,6 +134,7 @@ impl Default for TestSettings {
             random_states: 20,
             oracle: Oracle::default(),
             check: None,
+            ignored: Ignored::default(),
             suffix: 50,
             probe: true,
             recovery: Recovery::default(),
@@ -179,6 +184,7 @@ impl TestSection {
             random_states: self.random_states.unwrap_or(base.random_states),
             oracle: oracle.unwrap_or(by_default(check.is_some())),
             check,
+            ignored: Ignored(self.ignore),
             suffix: self.suffix.unwrap_or(base.suffix),
             probe: self.probe.unwrap_or(base.probe),
             recovery: recovery.unwrap_or_default(),
@@ -254,6 +260,9 @@ impl TestSettings {
             self.oracle = by_default(true);
         }
         self.oracle = options.oracle.unwrap_or(self.oracle);
+        if !options.ignore.is_empty() {
+            self.ignored = Ignored(options.ignore.clone());
+        }
         self.suffix = options.suffix.unwrap_or(self.suffix);
         self.probe &= !options.no_probe;
         self.recovery = options.recovery.unwrap_or(self.recovery);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crashpoint_abi::Level;
+use crashpoint_check::output::Ignored;
 
 fn load(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, ConfigError> {
     let folder = tempfile::tempdir().unwrap();
@@ -109,6 +110,7 @@ strategy = "bounded"
 bound = 3
 random-states = 7
 check = "./check {pool} {printed}"
+ignore = ["recovered *"]
 suffix = 5
 probe = false
 recovery = "crash"
@@ -169,6 +171,7 @@ fn every_key_of_a_test_is_understood() {
         random_states: 7,
         oracle: Oracle::None,
         check: test.check.clone(),
+        ignored: Ignored(vec!["recovered *".to_owned()]),
         suffix: 5,
         probe: false,
         recovery: Recovery::Crash,
@@ -277,7 +280,8 @@ fn for_test(text: &str, line: &str) -> Result<Settings, ConfigError> {
 #[test]
 fn options_of_a_test_win_over_the_file() {
     let line = "--operations 3 --seed 4 --ops-file o --strategy random --bound 1 \
-                --random-states 2 --oracle output --check ./c --suffix 6 --no-probe --no-prune \
+                --random-states 2 --oracle output --check ./c --ignore a --ignore b* --suffix 6 \
+                --no-probe --no-prune \
                 --recovery once --timeout 3s --memory 1G --states 5 --states-per-point 0 \
                 --time 2m -j 0 --baseline b --model msync --pm x{pool} --operation f \
                 --set test.bound=8 -- ./other {ops} {pool}";
@@ -291,6 +295,7 @@ fn options_of_a_test_win_over_the_file() {
         random_states: 2,
         oracle: Oracle::Output,
         check: settings.test.check.clone(),
+        ignored: Ignored(vec!["a".to_owned(), "b*".to_owned()]),
         suffix: 6,
         probe: false,
         recovery: Recovery::Once,

@@ -34,6 +34,8 @@ pub enum FolderError {
 #[derive(Debug)]
 pub struct Held {
     pub path: PathBuf,
+    /// No run was here before.
+    is_new: bool,
     _lock: File,
 }
 
@@ -50,19 +52,39 @@ impl Held {
         std::fs::create_dir_all(path).map_err(io_error(path))?;
         let path = path.canonicalize().map_err(io_error(path))?;
         let lock = path.join("lock");
+        let is_new = !lock.exists();
         let file = File::create(&lock).map_err(io_error(&lock))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(FolderError::Busy { path }),
             Err(error) => return Err(io_error(&lock)(error.into())),
         }
-        let held = Held { path, _lock: file };
+        let held = Held {
+            path,
+            is_new,
+            _lock: file,
+        };
         held.remove_old_scratch();
         Ok(held)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+
+    /// Whether there are results to go on with. Not if a run was killed before it had any.
+    pub fn has_results(&self) -> Result<bool, FolderError> {
+        if self.file("journal").exists() {
+            return Ok(true);
+        }
+        if !self.is_new {
+            return Ok(false);
+        }
+        let _ = std::fs::remove_file(self.file("lock"));
+        let _ = std::fs::remove_dir(&self.path);
+        Err(FolderError::Nothing {
+            path: self.path.clone(),
+        })
     }
 
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<(), FolderError> {

@@ -133,7 +133,7 @@ impl<'s> Ground<'s> {
                 other => TargetError::Server(other),
             })?;
         match ended.end {
-            server::End::Exited(0) => Ok(ended.stdout),
+            server::End::Exited(0) => Ok(self.settings.test.ignored.strip(ended.stdout)),
             end => Err(TargetError::Fails {
                 program: command.program(),
                 end: end.to_string(),

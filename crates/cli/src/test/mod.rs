@@ -5,11 +5,13 @@
 //! leaves is in the output folder, so that a run that was killed goes on from the last of them.
 
 mod baseline;
+pub mod files;
 pub mod folder;
 mod ground;
 mod plan;
 mod progress;
 pub mod replay_data;
+mod search;
 mod second;
 mod story;
 mod target;
@@ -20,12 +22,13 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crashpoint_check::explore::{self, Exploration, ExploreError, Explored, Statistics};
-use crashpoint_check::journal::{self, How, Journal, JournalError};
+use crashpoint_check::explore::{ExploreError, Explored, Statistics};
+use crashpoint_check::journal::JournalError;
 use crashpoint_check::memory::Memory;
 use crashpoint_check::minimise::{self, Causes};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{self, AllReferences, ReferenceError};
+use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Timeline, Walk};
 use crashpoint_check::worker::{Worker, WorkerError};
 use crashpoint_report::{Finding, Report, TestFigures, json, junit, sarif};
@@ -38,9 +41,11 @@ use crate::exit::{Ending, Exit};
 use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::lint;
 use crate::output::Output;
+use files::FilesError;
 use folder::{FolderError, Held};
 use ground::Ground;
 use progress::Progress;
+use search::Search;
 use second::Again;
 use target::TargetError;
 use workload::{Workload, WorkloadError};
@@ -66,6 +71,8 @@ pub enum TestError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error(transparent)]
+    Files(#[from] FilesError),
+    #[error(transparent)]
     Baseline(#[from] baseline::Error),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
@@ -78,7 +85,10 @@ impl TestError {
             TestError::Target(TargetError::Fails { .. } | TargetError::Nondeterministic { .. })
             | TestError::Reference(
                 ReferenceError::Fails { .. } | ReferenceError::Nondeterministic { .. },
-            ) => Exit::Workload,
+            )
+            | TestError::Files(FilesError::Fails { .. } | FilesError::Checker { .. }) => {
+                Exit::Workload
+            }
             _ => Exit::Usage,
         }
     }
@@ -87,9 +97,12 @@ impl TestError {
 /// A check that runs for less is not taken for a hang, however short the others are.
 const SHORTEST_HANG: Duration = Duration::from_millis(50);
 
+/// A check that prints less is not taken for one that prints without end.
+const LEAST_OUTPUT_BYTES: usize = 1 << 20;
+
 /// How long each phase took.
 #[derive(Default)]
-struct Clock {
+pub struct Clock {
     phases: Vec<(String, f64)>,
 }
 
@@ -107,9 +120,25 @@ impl Clock {
 pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, TestError> {
     let settings = Settings::for_test(arguments, output.colours_on_stderr())?;
     let held = Held::take(&arguments.out)?;
+    let resume = arguments.resume && held.has_results()?;
+    if arguments.resume && !resume {
+        output.note("the run that was here had not tried anything: it begins anew");
+    }
     let scratch = held.scratch()?;
     let mut clock = Clock::default();
-    let prepared = match arguments.resume {
+    if let Some(dir) = &settings.target.dir {
+        let test = files::Test {
+            settings: &settings,
+            held: &held,
+            scratch: scratch.path(),
+            resume,
+        };
+        let report = test.run(dir, &mut clock, output)?;
+        drop(scratch);
+        held.forget_scratch();
+        return conclude(arguments, &settings, &held, report, output);
+    }
+    let prepared = match resume {
         true => prepare_again(&settings, &held)?,
         false => prepare(&settings, &held, scratch.path(), &mut clock, output)?,
     };
@@ -118,7 +147,7 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
         &held,
         scratch.path(),
         &prepared,
-        arguments.resume,
+        resume,
         &mut clock,
         output,
     )?;
@@ -140,13 +169,24 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
     }
     drop(scratch);
     held.forget_scratch();
-    let mut report = tell::report(&settings, &held, &prepared, &tested, findings, clock.phases);
+    let report = tell::report(&settings, &held, &prepared, &tested, findings, clock.phases);
+    conclude(arguments, &settings, &held, report, output)
+}
+
+/// From a report to files, words and an exit code.
+fn conclude(
+    arguments: &arguments::Test,
+    settings: &Settings,
+    held: &Held,
+    mut report: Report,
+    output: &mut Output,
+) -> Result<Ending, TestError> {
     let base = lint::current_folder();
     if arguments.write_baseline {
-        baseline::write(&settings, &report, base.as_deref())?;
+        baseline::write(settings, &report, base.as_deref())?;
     }
-    let known = baseline::take_known(&settings, &mut report, base.as_deref())?;
-    write_files(&held, &report, &known)?;
+    let known = baseline::take_known(settings, &mut report, base.as_deref())?;
+    write_files(held, &report, &known)?;
     lint::print(&report, arguments.format, base, output)?;
     baseline::tell(&known, output);
     if arguments.stats {
@@ -265,44 +305,10 @@ fn test(
     let references = clock.time("references", || {
         references::references(&plan, &timeline, &mut workers, &prepared.printed)
     })?;
-    // Waiting for a hang costs as much as thousands of checks: what takes fifty times as long as
-    // any run without a crash does not end.
-    let hang = (references.slowest * 50).max(SHORTEST_HANG);
     for worker in &mut workers {
-        worker.limits.time = hang.min(settings.test.timeout);
+        tighten(&mut worker.limits, settings, &references);
     }
     let identity = plan::identity(settings, prepared);
-    let path = held.file("journal");
-    let (journal, known) = match resume {
-        true => Journal::resume(&path, &identity)?,
-        false => (Journal::create(&path, &identity)?, Vec::new()),
-    };
-    let mut strategy = plan::strategy(settings);
-    let progress = Progress::new(timeline.points, output);
-    let mut explore = |plan: &Plan<'_>, known: &[_]| -> Result<Explored, TestError> {
-        for worker in &mut workers {
-            worker.rewind()?;
-        }
-        let memory = Memory {
-            plan,
-            timeline: &timeline,
-            references: &references.lists,
-        };
-        let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
-        let exploration = Exploration {
-            subject: &memory,
-            limits: plan.limits,
-            prune: plan.prune,
-            journal: Some(&journal),
-            known,
-            watcher: &progress,
-        };
-        Ok(explore::explore(
-            &exploration,
-            strategy.as_mut(),
-            &mut checkers,
-        )?)
-    };
     let mut problems = Vec::new();
     if timeline.points == 0 {
         problems.push(
@@ -310,24 +316,31 @@ fn test(
                 .to_owned(),
         );
     }
-    // The run that is resumed may have been killed after it had found this out.
-    let refuted = known.iter().any(|result| result.how == How::Refutes);
-    let mut explored = match refuted {
-        true => Explored::default(),
-        false => clock.time("explore", || explore(&plan, &known))?,
+    let mut strategy = plan::strategy(settings);
+    let progress = Progress::new(timeline.points, output);
+    let memory = Memory {
+        plan: &plan,
+        timeline: &timeline,
+        references: &references.lists,
     };
-    if refuted || explored.pruning_is_wrong {
+    let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
+    let search = Search {
+        subject: &memory,
+        limits: plan.limits,
+        prune: plan.prune,
+        journal: &held.file("journal"),
+        identity: &identity,
+        resume,
+        watcher: &progress,
+    };
+    let (explored, refuted) = search.run(strategy.as_mut(), &mut checkers, clock)?;
+    drop(checkers);
+    if refuted {
         problems.push(
             "code that was not built by crashpoint-cc reads persistent memory, so that nothing \
              was left out as unread"
                 .to_owned(),
         );
-        let (_, all) = Journal::resume(&path, &identity)?;
-        let everything = Plan {
-            prune: false,
-            ..plan::make(settings, prepared, scratch)?
-        };
-        explored = clock.time("explore again", || explore(&everything, &tried(all)))?;
     }
     progress.finish();
     let worker = &mut workers[0];
@@ -336,6 +349,19 @@ fn test(
     })?;
     tested.problems = problems;
     Ok(tested)
+}
+
+/// Waiting for a hang costs as much as thousands of checks. What takes twenty times as much of a
+/// processor as any run without a crash, or sleeps for longer than they would take to do everything
+/// several times, does not end; nor does what prints twenty times as much.
+fn tighten(limits: &mut Limits, settings: &Settings, references: &AllReferences) {
+    let time = (references.busiest * 20).max(references.slowest * 4);
+    limits.time = time.max(SHORTEST_HANG).min(settings.test.timeout);
+    let most = references
+        .longest
+        .saturating_mul(20)
+        .max(LEAST_OUTPUT_BYTES);
+    limits.output_bytes = limits.output_bytes.min(most);
 }
 
 /// From failing states to causes with their stories.
@@ -357,7 +383,6 @@ fn explain(
     let mut causes = minimise::minimise(&memory, explored, &mut memory.checker(worker))?;
     tell::merge(prepared, &timeline, &mut causes);
     worker.rewind()?;
-    worker.limits = plan.setup.limits;
     let details = tell::details(plan, &timeline, &references, &mut causes, worker)?;
     Ok(Tested {
         timeline,
@@ -367,12 +392,6 @@ fn explain(
         details,
         problems: Vec::new(),
     })
-}
-
-/// What was seen, and not inferred.
-fn tried(mut results: Vec<journal::Result>) -> Vec<journal::Result> {
-    results.retain(|result| result.how != How::Pruned);
-    results
 }
 
 fn write_files(held: &Held, report: &Report, known: &[Finding]) -> Result<(), FolderError> {

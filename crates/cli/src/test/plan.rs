@@ -1,11 +1,13 @@
 //! From settings and a recording to a plan of checks.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use crashpoint_cc::locate;
 use crashpoint_check::image::{self, Image};
 use crashpoint_check::journal::Identity;
 use crashpoint_check::judge::Oracle;
+use crashpoint_check::output::matches;
 use crashpoint_check::plan::{Budget, Plan};
 use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Operations, Timeline};
@@ -17,7 +19,7 @@ use crashpoint_trace::{EventKind, Recording, SiteId};
 
 use super::target::{self, TargetError};
 use super::{Prepared, TestError};
-use crate::config::template::Placeholder;
+use crate::config::template::{Placeholder, Template};
 use crate::config::{self, ConfigError, Settings};
 use crate::record;
 
@@ -93,6 +95,7 @@ pub fn make<'a>(
             processes: PROCESSES,
             output_bytes: OUTPUT_BYTES,
         },
+        ignored: settings.test.ignored.clone(),
         before,
     };
     Ok(Plan {
@@ -138,14 +141,14 @@ pub fn check(
 }
 
 /// Where the recorded program had its pool: the argument that stood for it.
-fn recorded_pool(recording: &Recording, settings: &Settings) -> std::path::PathBuf {
+fn recorded_pool(recording: &Recording, settings: &Settings) -> PathBuf {
     let run = settings.target.run.as_ref();
     let process = recording.processes().first();
     let argument = run.zip(process).and_then(|(run, process)| {
         // The words of the template and of the command line are the same but for the holes.
         let marked = run.fill(&[]);
         let at = marked.iter().position(|word| word == "{pool}")?;
-        process.arguments.get(at).map(std::path::PathBuf::from)
+        process.arguments.get(at).map(PathBuf::from)
     });
     let file = || recording.files().first().map(|file| file.path.clone());
     argument.or_else(file).unwrap_or_default()
@@ -189,51 +192,23 @@ pub fn operation_sites(settings: &Settings, prepared: &Prepared) -> rustc_hash::
             return false;
         };
         let plain = readable_name(name);
-        let globs = &settings.target.operation;
-        globs
-            .iter()
-            .any(|glob| matches(glob, name) || matches(glob, &plain))
+        let mut globs = settings.target.operation.iter();
+        let fits = |glob: &str, name: &str| matches(glob.as_bytes(), name.as_bytes());
+        globs.any(|glob| fits(glob, name) || fits(glob, &plain))
     };
     (1..count).map(SiteId).filter(wanted).collect()
-}
-
-/// Globs of functions: `*` and `?`.
-fn matches(glob: &str, name: &str) -> bool {
-    let (mut glob_rest, mut name_rest) = (glob.as_bytes(), name.as_bytes());
-    let mut retry: Option<(&[u8], &[u8])> = None;
-    loop {
-        match (glob_rest.split_first(), name_rest.split_first()) {
-            (None, None) => return true,
-            (Some((b'*', after)), _) => {
-                retry = Some((after, name_rest));
-                glob_rest = after;
-                continue;
-            }
-            (Some((wanted, after)), Some((found, rest))) if wanted == found || *wanted == b'?' => {
-                (glob_rest, name_rest) = (after, rest);
-                continue;
-            }
-            _ => {}
-        }
-        match retry {
-            Some((after, [_, rest @ ..])) => {
-                retry = Some((after, rest));
-                (glob_rest, name_rest) = (after, rest);
-            }
-            Some((_, [])) | None => return false,
-        }
-    }
 }
 
 /// What results depend on.
 pub fn identity(settings: &Settings, prepared: &Prepared) -> Identity {
     let test = &settings.test;
     let decisive = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {} {} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {:?}",
         settings.target.run,
         settings.target.pm,
         settings.target.operation,
         test.check,
+        test.ignored,
         oracle(settings),
         settings.target.model,
         test.suffix,
@@ -245,34 +220,39 @@ pub fn identity(settings: &Settings, prepared: &Prepared) -> Identity {
         let events = prepared.recording.statistics().events();
         format!("{}-{}-{events}", process.name, process.started_ns)
     });
-    Identity::new(format!("{:016x}", hash(&decisive)), recorded)
+    let settings_hash = format!("{:016x}", hash(decisive.as_bytes()));
+    Identity::new(settings_hash, recorded, programs(settings, prepared))
+}
+
+/// What is run, by its content: a program that is built again into the same bytes is the same.
+fn programs(settings: &Settings, prepared: &Prepared) -> BTreeMap<String, String> {
+    let processes = prepared.recording.processes().iter();
+    let recorded = processes.flat_map(|process| {
+        let modules = process.modules.iter().map(|module| module.binary.clone());
+        modules.chain([process.executable.clone()])
+    });
+    let check = settings.test.check.iter().flat_map(files_of);
+    contents(recorded.chain(check))
+}
+
+/// Scripts and interpreters of a command, whichever word they are.
+pub fn files_of(command: &Template) -> Vec<PathBuf> {
+    let words = command.fill(&[]).into_iter();
+    words.map(|word| command.folder().join(word)).collect()
+}
+
+/// Files by their content, as far as there are such.
+pub fn contents(files: impl Iterator<Item = PathBuf>) -> BTreeMap<String, String> {
+    let content = |path: PathBuf| {
+        let bytes = std::fs::read(&path).ok()?;
+        Some((path.display().to_string(), format!("{:016x}", hash(&bytes))))
+    };
+    files.filter_map(content).collect()
 }
 
 /// FNV-1a, as its definition is two lines and it never changes.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+pub fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs_match_whole_names() {
-        for (glob, name, expected) in [
-            ("store_apply", "store_apply", true),
-            ("store_*", "store_apply", true),
-            ("*apply", "store_apply", true),
-            ("s*e_a*y", "store_apply", true),
-            ("store_appl?", "store_apply", true),
-            ("apply", "store_apply", false),
-            ("store_*x", "store_apply", false),
-            ("*", "", true),
-            ("", "a", false),
-        ] {
-            assert_eq!(matches(glob, name), expected, "{glob} {name}");
-        }
-    }
 }

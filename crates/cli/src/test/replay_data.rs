@@ -10,6 +10,7 @@ use crashpoint_check::image::{FileShape, Image};
 use crashpoint_check::judge::{Oracle, References};
 use crashpoint_check::launch::{Command, Launch, Paths};
 use crashpoint_check::minimise::{Cause, State};
+use crashpoint_check::output::Ignored;
 use crashpoint_check::plan::{Plan, Recovery};
 use crashpoint_check::pool::{Pool, moved};
 use crashpoint_check::server::{Ended, Limits};
@@ -50,6 +51,8 @@ pub struct Description {
     memory_bytes: u64,
     file_bytes: u64,
     output_bytes: usize,
+    #[serde(default)]
+    ignored: Ignored,
     pub oracle: Oracle,
     pub phase: Phase,
     pub state: State,
@@ -100,6 +103,7 @@ impl Replay {
                 memory_bytes: setup.limits.memory_bytes,
                 file_bytes: setup.limits.file_bytes,
                 output_bytes: setup.limits.output_bytes,
+                ignored: setup.ignored.clone(),
                 oracle: plan.oracle,
                 phase: cause.state.phase,
                 state: cause.state.clone(),
@@ -218,6 +222,7 @@ impl Stored {
                 processes: 0,
                 output_bytes: description.output_bytes,
             },
+            ignored: description.ignored.clone(),
             before: self.image.clone(),
         }
     }
@@ -241,6 +246,7 @@ pub fn command(words: &[String], directory: &Path, paths: &Paths) -> Command {
     let fill = |word: &String| {
         let holes = [
             ("{pool}", &paths.pool),
+            ("{dir}", &paths.pool),
             ("{ops}", &paths.ops),
             ("{printed}", &paths.printed),
         ];

@@ -26,7 +26,7 @@ use crashpoint_trace::program::Program;
 use super::folder::Held;
 use super::target::{self, TargetError};
 use super::workload::Workload;
-use super::{Prepared, TestError, Tested, explain, plan, tell};
+use super::{Prepared, TestError, Tested, explain, plan, tell, tighten};
 use crate::config::{ConfigError, Settings};
 use crate::record;
 
@@ -226,6 +226,7 @@ impl Again<'_> {
         let timeline = Walk::new(recording, &plan.operations, plan.model).survey();
         let mut workers = plan.workers()?;
         for worker in &mut workers {
+            tighten(&mut worker.limits, self.settings, &self.tested.references);
             worker.rewind()?;
         }
         let mut strategy = plan::strategy(self.settings);
@@ -275,5 +276,10 @@ impl Again<'_> {
 }
 
 fn phase_list(plan: &Plan<'_>, phase: Phase) -> crashpoint_check::plan::ListText {
-    plan.lists[phase.list().0 as usize].clone()
+    let mut list = plan.lists[phase.list().0 as usize].clone();
+    // A recovery has one phase: what had been printed is what it was when power failed first.
+    if matches!(phase, Phase::After(_)) {
+        list.printed_before = list.printed_after.clone();
+    }
+    list
 }

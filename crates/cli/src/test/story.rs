@@ -37,8 +37,12 @@ pub fn describe(
                 format!("the program {}{last}", ended.end),
             );
         }
-        (End::TimedOut | End::TooMuchOutput, _) => {
+        (End::TimedOut, _) => {
             return ("hang", Vec::new(), format!("the program {}", ended.end));
+        }
+        (End::TooMuchOutput, _) => {
+            let said = format!("the program {}", ended.end);
+            return ("endless output", Vec::new(), said);
         }
         (End::Exited(_), Oracle::Checker) => {
             return (

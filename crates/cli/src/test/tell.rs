@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crashpoint_check::explore::Statistics;
 use crashpoint_check::minimise::{Cause, Causes, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{AllReferences, Forgotten};
@@ -57,11 +58,18 @@ fn outwards(resolver: &Resolver<'_>, timeline: &Timeline, cause: &Cause) -> usiz
 /// should have made durable is one mistake.
 pub fn merge(prepared: &Prepared, timeline: &Timeline, causes: &mut Causes) {
     let resolver = Resolver::new(&prepared.recording, &prepared.program);
+    merge_by(causes, |cause, node| {
+        let far = outwards(&resolver, timeline, cause);
+        location(&resolver, timeline, node, far)
+    });
+}
+
+/// The same for any way to tell where a node comes from.
+pub fn merge_by(causes: &mut Causes, told: impl Fn(&Cause, NodeId) -> Option<Location>) {
     let mut merged: Vec<(Cause, Roots)> = Vec::new();
     for cause in std::mem::take(&mut causes.causes) {
         let mut cause = cause;
-        let far = outwards(&resolver, timeline, &cause);
-        let mut roots = Roots::of(&cause, |node| location(&resolver, timeline, node, far));
+        let mut roots = Roots::of(&cause, |node| told(&cause, node));
         // What it connects becomes one with it.
         while let Some(at) = merged.iter().position(|(_, known)| known.meets(&roots)) {
             let (known, known_roots) = merged.remove(at);
@@ -228,10 +236,6 @@ pub fn report(
     seconds: Vec<(String, f64)>,
 ) -> Report {
     let statistics = &tested.statistics;
-    let explore = seconds
-        .iter()
-        .filter(|(phase, _)| phase.starts_with("explore"));
-    let explored: f64 = explore.map(|(_, time)| time).sum();
     let total: f64 = seconds.iter().map(|(_, time)| time).sum();
     Report {
         recording: held.path.clone(),
@@ -242,30 +246,46 @@ pub fn report(
         problems: tested.problems.clone(),
         test: Some(TestFigures {
             model: plan::model(settings.target.model).name().to_owned(),
-            strategy: plan::strategy(settings).name().to_owned(),
             operations: tested.timeline.operations.len() as u64,
-            crash_points: statistics.points,
-            possible_states: statistics.possible.to_string(),
-            possible_exact: statistics.exact,
-            chosen_states: statistics.chosen,
-            duplicate_states: statistics.duplicates,
-            pruned_states: statistics.pruned,
-            audited_states: statistics.audited,
-            tried_states: statistics.tried,
-            resumed_states: statistics.resumed,
-            inconsistent_states: statistics.inconsistent,
-            unstable_states: statistics.unstable,
             unexplained_states: tested.causes.unexplained,
-            points_cut: statistics.points_cut,
-            points_left: statistics.points_left,
-            states_per_second: statistics.tried as f64 / explored.max(1e-9),
-            seconds,
+            ..figures(settings, statistics, seconds)
         }),
     }
 }
 
+/// What a search did, in numbers.
+pub fn figures(
+    settings: &Settings,
+    statistics: &Statistics,
+    seconds: Vec<(String, f64)>,
+) -> TestFigures {
+    let explore = seconds
+        .iter()
+        .filter(|(phase, _)| phase.starts_with("explore"));
+    let explored: f64 = explore.map(|(_, time)| time).sum();
+    TestFigures {
+        strategy: plan::strategy(settings).name().to_owned(),
+        crash_points: statistics.points,
+        possible_states: statistics.possible.to_string(),
+        possible_exact: statistics.exact,
+        chosen_states: statistics.chosen,
+        duplicate_states: statistics.duplicates,
+        pruned_states: statistics.pruned,
+        audited_states: statistics.audited,
+        tried_states: statistics.tried,
+        resumed_states: statistics.resumed,
+        inconsistent_states: statistics.inconsistent,
+        unstable_states: statistics.unstable,
+        points_cut: statistics.points_cut,
+        points_left: statistics.points_left,
+        states_per_second: statistics.tried as f64 / explored.max(1e-9),
+        seconds,
+        ..TestFigures::default()
+    }
+}
+
 /// Relative to where we are, if that is shorter.
-fn shown(path: &std::path::Path) -> String {
+pub fn shown(path: &std::path::Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let relative = path.strip_prefix(&here).map(PathBuf::from);
     relative
@@ -274,7 +294,7 @@ fn shown(path: &std::path::Path) -> String {
         .to_string()
 }
 
-fn rules() -> Vec<Rule> {
+pub fn rules() -> Vec<Rule> {
     let rule = |id: &str, summary: &str| Rule {
         id: id.to_owned(),
         severity: Severity::Error,
@@ -509,7 +529,7 @@ impl Teller<'_> {
     }
 }
 
-fn rule_of(kind: Kind) -> &'static str {
+pub fn rule_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Ordering => "ordering",
         Kind::Atomicity => "atomicity",

@@ -75,11 +75,16 @@ impl Killed<'_> {
     /// Starts, and kills once so many lines were added; whether it was before its end.
     fn once(&self, resume: bool, more: usize) -> bool {
         let wanted = lines(&self.journal).max(1) + more;
+        self.when(resume, || lines(&self.journal) >= wanted)
+    }
+
+    /// Starts, and kills when it is time to; whether it was before its end.
+    fn when(&self, resume: bool, mut is_time: impl FnMut() -> bool) -> bool {
         let mut child = self.start(resume);
         let mut ended = false;
         wait_until("progress", || {
             ended = child.try_wait().expect("a child").is_some();
-            ended || lines(&self.journal) >= wanted
+            ended || is_time()
         });
         child.kill().expect("a child");
         child.wait().expect("a child");
@@ -105,13 +110,25 @@ fn killed_at_any_moment_a_run_resumes_and_finds_the_same() {
         journal: stage.path("killed/journal"),
         folder: stage.folder.path().canonicalize().expect("a folder"),
     };
+    // Before there is a journal: in what order things appear is no secret.
+    let prepared = ["lock", "scratch", "recorded", "trace", "ops", "printed"];
+    for (kill, file) in prepared.iter().enumerate() {
+        let path = stage.path("killed").join(file);
+        assert!(killed.when(kill > 0, || path.exists()), "{file}");
+    }
     let mut random = Random(20_261_116);
     // So that all kills together stay before the end.
     let most = (all.len() / KILLS) as u64;
     for kill in 0..KILLS {
         let more = random.below(most) as usize;
-        let early = killed.once(kill > 0, more);
+        let early = killed.once(true, more);
         assert!(early, "kill {kill} came after the end");
+    }
+    // When everything was tried, causes are looked for.
+    let done = all.len() + 1;
+    for _ in 0..3 {
+        let early = killed.when(true, || lines(&killed.journal) >= done);
+        assert!(early, "the end came at once");
     }
     let run = stage.run(&["test", "--out", "killed", "--resume"]).ended(2);
     assert_eq!(
@@ -151,4 +168,18 @@ fn a_line_that_was_cut_short_is_tried_again() {
     let second = stage.json("crashpoint.out/findings.json");
     assert_eq!(essence(&first), essence(&second));
     assert_eq!(keys(&journal), all);
+}
+
+#[test]
+fn a_program_that_was_built_anew_is_not_resumed() {
+    let stage = Stage::with_log(&[]);
+    stage.run(&["test"]).ended(2);
+    // The same program is the same, whenever it was built.
+    stage.build(crate::support::LOG, &[], "log");
+    stage.run(&["test", "--resume"]).ended(2);
+    stage.build(crate::support::LOG, &["-DFIXED"], "log");
+    let refused = stage.run(&["test", "--resume"]).ended(1);
+    refused
+        .says("/log: it has changed since")
+        .says("without --resume");
 }

@@ -10,6 +10,7 @@ mod builder;
 mod debug;
 mod shapes;
 pub mod shim;
+mod text;
 mod value;
 
 pub use builder::Builder;

@@ -221,6 +221,11 @@ impl Model {
         Some(Model::parse(text).expect("built-in models are right"))
     }
 
+    /// The file of a built-in model.
+    pub fn text(name: &str) -> Option<&'static str> {
+        builtin_text(name)
+    }
+
     /// A model from its text. `base = "…"` names the built-in one that it starts from.
     pub fn parse(text: &str) -> Result<Model, ModelError> {
         parse::model(text)

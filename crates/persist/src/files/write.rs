@@ -350,9 +350,13 @@ impl<'a> Walker<'a> {
         inode.content.shrink(to);
     }
 
-    /// Writes zeros to a part of a block that stays.
+    /// Writes zeros to a part of a block that stays, if the file has got the block.
     fn zero(&mut self, inode: InodeId, from: u64, to: u64) -> Vec<NodeId> {
-        if from >= to || self.model.data.tear == Tear::Call {
+        let block = floor(from, BLOCK_BYTES);
+        let known = self.inode_mut(inode);
+        let is_hole = !known.is_allocated(block / BLOCK_BYTES)
+            && known.writers(block, block + BLOCK_BYTES).is_empty();
+        if from >= to || is_hole || self.model.data.tear == Tear::Call {
             return Vec::new();
         }
         let piece = Piece {

@@ -1,5 +1,9 @@
 //! Where a child marks what it loads: one bit for each 8 aligned bytes of a persistent file.
 //!
+//! What it has stored itself, all 8 bytes at once, is no longer what it found: loads of that are not
+//! marked. Loads are reported before they happen and stores after, so that whatever other threads
+//! do, a load that comes first is marked.
+//!
 //! The file of marks is made by the checker and mapped once, by the server, so that children have
 //! it without a system call. Its head lists the persistent files by device and inode; the checker
 //! may change the list between runs, so it is read when a file is mapped. Marks are only ever set,
@@ -105,27 +109,41 @@ pub fn know(device: u64, inode: u64, number: u32) {
     }
 }
 
-/// The address of the marks of a region's first byte, and how many bytes of the region have marks.
-pub fn of(region: &Region) -> (u64, u64) {
+/// Where the marks of a region are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// The address of those of its first byte, and of the marks of what was stored.
+    pub loaded: u64,
+    pub stored: u64,
+    /// How many bytes of the region have marks.
+    pub span: u64,
+}
+
+pub fn of(region: &Region) -> Place {
     let number = region.file as u32;
     let found = NUMBERS
         .iter()
         .position(|known| known.load(Ordering::Acquire) == number)
         .and_then(entry);
-    let Some(file) = found else { return (0, 0) };
-    let end = file
-        .length
-        .div_ceil(BYTES_PER_MARKS)
-        .checked_add(file.offset);
-    if end.is_none_or(|end| end > LENGTH.load(Ordering::Relaxed)) {
-        return (0, 0);
+    let Some(file) = found else {
+        return Place::default();
+    };
+    let most = LENGTH.load(Ordering::Relaxed);
+    let length = file.length.div_ceil(BYTES_PER_MARKS);
+    let is_inside = |start: u64| start.checked_add(length).is_some_and(|end| end <= most);
+    if !is_inside(file.offset) || !is_inside(file.stored) {
+        return Place::default();
     }
-    let start = HEADER.load(Ordering::Relaxed) as u64 + file.offset;
+    let start = HEADER.load(Ordering::Relaxed) as u64 + region.offset / BYTES_PER_MARKS;
     let span = file
         .length
         .saturating_sub(region.offset)
         .min(region.length());
-    (start + region.offset / BYTES_PER_MARKS, span)
+    Place {
+        loaded: start + file.offset,
+        stored: start + file.stored,
+        span,
+    }
 }
 
 /// Assembly that may read anything.
@@ -133,6 +151,11 @@ pub fn opaque() {
     if are_open() {
         super::note(notes::UNMARKED_READS);
     }
+}
+
+/// Whether this is a thread of a process that does not record, but marks.
+pub fn are_wanted(state: &State) -> bool {
+    state.is_dead() && super::marks_loads()
 }
 
 /// A thread of a process that does not record has loaded something.
@@ -208,31 +231,54 @@ fn in_region(state: &State, address: u64, size: u64) {
     let own = &state.own;
     let from = address.wrapping_sub(own.region_base);
     let end = from.saturating_add(size);
-    if end > own.marks_span {
+    if end > own.marks.span {
         // Beyond what the checker knows of the file.
         super::note(notes::UNMARKED_READS);
     }
-    let end = end.min(own.marks_span);
+    let end = end.min(own.marks.span);
     if from >= end {
         return;
     }
+    let (loaded, stored) = (own.marks.loaded as *mut u8, own.marks.stored as *mut u8);
     // SAFETY: the marks reach as far as the span does.
-    unsafe { mark(own.marks as *mut u8, from / 8, (end - 1) / 8) };
+    unsafe { mark(loaded, Some(stored), from / 8, (end - 1) / 8) };
 }
 
-/// Marks words from the first to the last.
+/// A thread of a process that does not record has stored something. All of it: what may have been
+/// left as it was must not be told here.
+pub fn store(state: &mut State, address: u64, size: u64) {
+    if size < 8 || !state.is_persistent(address) {
+        return;
+    }
+    let own = &state.own;
+    let from = address.wrapping_sub(own.region_base);
+    // Whole words, up to the end of the region; what lies beyond it is left as it is.
+    let end = from.saturating_add(size).min(own.marks.span) / 8;
+    let first = from.div_ceil(8);
+    if first < end {
+        // SAFETY: the marks reach as far as the span does.
+        unsafe { mark(own.marks.stored as *mut u8, None, first, end - 1) };
+    }
+}
+
+/// Marks words from the first to the last, but for those that have marks elsewhere.
 ///
 /// # Safety
-/// There are marks for them all.
-unsafe fn mark(marks: *mut u8, first: u64, last: u64) {
+/// There are marks for them all, in both places.
+unsafe fn mark(marks: *mut u8, except: Option<*mut u8>, first: u64, last: u64) {
     for byte in first / 8..=last / 8 {
         let low = if byte == first / 8 { first % 8 } else { 0 };
         let high = if byte == last / 8 { last % 8 } else { 7 };
         let bits = (0xffu8 << low) & (0xffu8 >> (7 - high));
         // SAFETY: the caller vouches for it; others set bits by atomic instructions only.
-        let marks = unsafe { AtomicU8::from_ptr(marks.add(byte as usize)) };
+        let at = |marks: *mut u8| unsafe { AtomicU8::from_ptr(marks.add(byte as usize)) };
+        let marks = at(marks);
         // Most words are loaded more than once, and a locked instruction is not cheap.
-        if marks.load(Ordering::Relaxed) & bits != bits {
+        if marks.load(Ordering::Relaxed) & bits == bits {
+            continue;
+        }
+        let bits = bits & !except.map_or(0, |except| at(except).load(Ordering::Relaxed));
+        if bits != 0 {
             marks.fetch_or(bits, Ordering::Relaxed);
         }
     }
@@ -248,7 +294,7 @@ mod tests {
             for last in first..32 {
                 let mut marks = [0u8; 4];
                 // SAFETY: marks of 32 words.
-                unsafe { mark(marks.as_mut_ptr(), first, last) };
+                unsafe { mark(marks.as_mut_ptr(), None, first, last) };
                 for word in 0..32 {
                     let is_marked = marks[word / 8] >> (word % 8) & 1 == 1;
                     let expected = (first..=last).contains(&(word as u64));
@@ -256,5 +302,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_has_marks_elsewhere_gets_none() {
+        let (mut marks, mut stored) = ([0u8; 2], [0b0001_0000, 0xff]);
+        // SAFETY: marks of 16 words.
+        unsafe { mark(marks.as_mut_ptr(), Some(stored.as_mut_ptr()), 3, 12) };
+        assert_eq!(marks, [0b1110_1000, 0]);
     }
 }

@@ -219,7 +219,8 @@ impl Marks {
     /// Makes the file beside the pool, of which so many bytes can be marked.
     pub fn make(pool: &Path, length: usize) -> Marks {
         let status = fs::metadata(pool).expect("the pool is there");
-        let mut bytes = vec![0; READS_HEADER_BYTES + length.div_ceil(64)];
+        let stored = READS_HEADER_BYTES + length.div_ceil(64);
+        let mut bytes = vec![0; stored + length.div_ceil(64)];
         bytes[..8].copy_from_slice(&READS_MAGIC);
         let mut half =
             |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
@@ -231,6 +232,7 @@ impl Marks {
             (offset_of!(ReadsFile, device), status.dev()),
             (offset_of!(ReadsFile, inode), status.ino()),
             (offset_of!(ReadsFile, offset), READS_HEADER_BYTES as u64),
+            (offset_of!(ReadsFile, stored), stored as u64),
             (offset_of!(ReadsFile, length), length as u64),
         ];
         for (at, value) in fields {
@@ -244,7 +246,9 @@ impl Marks {
     /// The words that are marked.
     pub fn words(&self) -> Vec<usize> {
         let bytes = fs::read(&self.path).expect("the marks can be read");
+        // As many more say what was stored.
         let marks = &bytes[READS_HEADER_BYTES..];
+        let marks = &marks[..marks.len() / 2];
         (0..marks.len() * 8)
             .filter(|word| marks[word / 8] >> (word % 8) & 1 == 1)
             .collect()

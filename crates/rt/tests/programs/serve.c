@@ -62,7 +62,8 @@ static int reads(uint64_t *p) {
     fence(t, 12);
     const struct {
         size_t at, size;
-    } loads[] = {{0, 8}, {12, 4}, {63, 1}, {68, 8}, {4096, 200}, {POOL_BYTES - 1, 1}};
+    } loads[] = {{0, 8},      {12, 4},     {63, 1},    {68, 8},
+                 {4096, 200}, {100 * 8, 8}, {100 * 8 + 4, 8}, {POOL_BYTES - 1, 1}};
     for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
         const char *from = (const char *)p + loads[i].at;
         if ((uint64_t)from - gate.pm_base < gate.load_span) {
@@ -72,8 +73,9 @@ static int reads(uint64_t *p) {
     int local = 0;
     __crashpoint_load(t, SITE(21), &local, 4);
     leave(t);
-    // Stores are nobody's concern.
-    return is_candidate(p) ? 2 : 0;
+    // Too late: it was loaded before.
+    store8(t, 13, p, 7);
+    return is_candidate(p) ? 0 : 2;
 }
 
 int main(int argc, char **argv) {

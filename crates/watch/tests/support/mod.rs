@@ -52,7 +52,7 @@ pub fn watch(
         stdin: Stdin::Null,
         stacks: true,
         pass_output: false,
-        timeout: Some(Duration::from_secs(60)),
+        timeout: Some(timeout),
     };
     let out = scratch.join("out");
     let recorded = crashpoint_watch::record(&options, &out)?;

@@ -1,0 +1,101 @@
+//! `crashpoint record --dir`: watches what a program does to the files in a folder.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crashpoint_report::terminal::count;
+use crashpoint_trace::files::{Ended, FileRecording};
+use crashpoint_watch::{Options, Recorded, Stdin, WatchError};
+
+use crate::arguments;
+use crate::config::Settings;
+use crate::exit::{Ending, Exit};
+use crate::folder::Prepared;
+use crate::output::Output;
+use crate::record::{RecordError, folders_beside};
+use crate::target::{self, End};
+
+pub fn run(
+    folder: &Path,
+    arguments: &arguments::Record,
+    output: &mut Output,
+) -> Result<Ending, RecordError> {
+    let settings = Settings::load(
+        &arguments.configuration,
+        &folders_beside(&arguments.command[0]),
+        &arguments.options,
+        output.colours_on_stderr(),
+    )?;
+    let environment: Vec<_> = std::env::vars_os().collect();
+    let directory = std::env::current_dir().map_err(|source| WatchError::Directory {
+        path: ".".into(),
+        source,
+    })?;
+    let options = Options {
+        folder,
+        command: &arguments.command,
+        directory: &directory,
+        environment: &environment,
+        stdin: Stdin::Inherit,
+        stacks: !arguments.no_stacks,
+        pass_output: true,
+        timeout: settings.record.timeout,
+    };
+    let recorded = record(&options, &arguments.out)?;
+    let recording = FileRecording::open(&arguments.out)?;
+    tell(&arguments.out, &recorded, &recording, output);
+    Ok(match arguments.exit_status {
+        true => Ending::Targets(end(recorded.ended).code()),
+        false => Exit::Clean.into(),
+    })
+}
+
+/// Runs the program; an older recording in `out` is gone once it does.
+pub fn record(options: &Options<'_>, out: &Path) -> Result<Recorded, RecordError> {
+    let mut prepared = Prepared::new(out)?;
+    let (started, main) = mpsc::channel();
+    target::pass_signals_to(move || main.recv().ok()).map_err(RecordError::Signals)?;
+    let path = prepared.path.clone();
+    let recorded = crashpoint_watch::record_with(options, &path, |pid| {
+        prepared.commit();
+        // Without it, signals are not passed on; nothing else is lost.
+        let _ = started.send(pid);
+    });
+    target::stop_passing_signals();
+    match recorded {
+        Ok(recorded) => Ok(recorded),
+        Err(error) => {
+            prepared.restore();
+            Err(error.into())
+        }
+    }
+}
+
+fn end(ended: Ended) -> End {
+    match ended {
+        Ended::Exited(code) => End::Exited(code),
+        Ended::Killed { signal } => End::Killed { signal },
+        Ended::TimedOut { after_ms } => End::TimedOut(Duration::from_millis(after_ms)),
+    }
+}
+
+fn tell(out: &Path, recorded: &Recorded, recording: &FileRecording, output: &mut Output) {
+    output.note(&format!("the program {}", end(recorded.ended)));
+    let before = recording.before();
+    output.note(&format!(
+        "recorded {}: {} on {}, which held {} before",
+        out.display(),
+        count(recorded.calls, "call"),
+        recording.folder().display(),
+        count(before.entries.len() as u64, "name"),
+    ));
+    for problem in recording.problems() {
+        output.warn(&problem.to_string());
+    }
+    if recorded.calls == 0 {
+        output.warn(
+            "nothing was recorded: the program changed nothing in this folder, and printed nothing",
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! What would make a finding impossible, and what other file systems say about it.
+//!
+//! A fix is a sync that is put into the recording behind the calls that were needed. It is told only
+//! if, with it, all that was needed is durable before the next call: then no failing state of the
+//! finding can exist. Calls stay as they are, so this says nothing about what the program would do
+//! differently.
+
+use std::ops::ControlFlow;
+
+use crashpoint_check::files::{FileChecker, Files};
+use crashpoint_check::minimise::{Cause, Kind as CauseKind};
+use crashpoint_check::subject::{Checker as _, Content as _, Subject as _};
+use crashpoint_check::worker::WorkerError;
+use crashpoint_persist::files::{Kind, MicroOp, Model, Walker};
+use crashpoint_persist::graph::NodeId;
+use crashpoint_trace::files::{Call, Effect, InodeId, SyncKind};
+
+/// What is to be synced, and behind which call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sync {
+    /// Its place among the calls.
+    pub behind: u32,
+    pub inode: InodeId,
+}
+
+/// What has to be synced to keep a micro-operation: a name is kept by its directory.
+fn kept_by(op: &MicroOp<'_>) -> InodeId {
+    match &op.kind {
+        Kind::Link { slot, .. }
+        | Kind::Unlink { slot, .. }
+        | Kind::ExchangeHalf { slot, .. }
+        | Kind::Exchange { first: slot, .. }
+        | Kind::Rename { to: slot, .. }
+        | Kind::RenameTarget { to: slot, .. }
+        | Kind::RenameSource { from: slot, .. } => slot.directory,
+        Kind::Create { inode, .. }
+        | Kind::Reserved { inode }
+        | Kind::Write { inode, .. }
+        | Kind::Grow { inode, .. }
+        | Kind::Shrink { inode, .. }
+        | Kind::Allocate { inode, .. }
+        | Kind::SetXattr { inode, .. }
+        | Kind::SetMode { inode, .. } => *inode,
+    }
+}
+
+/// Syncs that make the needed calls durable before anything else happens, if there are such.
+pub fn syncs(files: &Files<'_>, cause: &Cause) -> Option<Vec<Sync>> {
+    if cause.kind == CauseKind::Atomicity || cause.needed.is_empty() {
+        return None;
+    }
+    if cause
+        .ahead
+        .is_some_and(|ahead| cause.needed.iter().any(|id| *id > ahead))
+    {
+        return None;
+    }
+    let mut wanted: Vec<Sync> = Vec::new();
+    for id in &cause.needed {
+        let op = &files.nodes[id.index()];
+        let inode = kept_by(op);
+        match wanted.iter_mut().find(|sync| sync.inode == inode) {
+            Some(sync) => sync.behind = sync.behind.max(op.call),
+            None => wanted.push(Sync {
+                behind: op.call,
+                inode,
+            }),
+        }
+    }
+    wanted.sort_unstable();
+    let last = wanted.iter().map(|sync| sync.behind).max()?;
+    // What went ahead has to come behind the last of them.
+    let ahead = cause.ahead.map(|ahead| files.nodes[ahead.index()].call);
+    if ahead.is_some_and(|ahead| ahead <= last) {
+        return None;
+    }
+    let mut walker = Walker::new(files.model, files.before);
+    let mut durable: Vec<NodeId> = Vec::new();
+    for (number, call) in (0u32..).zip(files.calls).take_while(|(at, _)| *at <= last) {
+        walker.feed(call);
+        for sync in wanted.iter().filter(|sync| sync.behind == number) {
+            walker.feed(&Call {
+                effects: vec![Effect::Sync(SyncKind::Full(sync.inode))],
+                ..call.clone()
+            });
+        }
+        durable.extend(walker.take_durable());
+    }
+    let all = cause.needed.iter().all(|id| durable.contains(id));
+    all.then_some(wanted)
+}
+
+/// Whether two micro-operations, of different models, are about the same.
+fn is_same(one: &MicroOp<'_>, two: &MicroOp<'_>) -> bool {
+    let range = |kind: &Kind<'_>| match kind {
+        Kind::Write { offset, data, .. } => Some((*offset, offset + data.len())),
+        _ => None,
+    };
+    let overlap = match (range(&one.kind), range(&two.kind)) {
+        (Some(one), Some(two)) => one.0 < two.1 && two.0 < one.1,
+        (None, None) => is_name(&one.kind) == is_name(&two.kind),
+        // Some models let a size go with its data.
+        (Some(_), None) => grows(&one.kind) && matches!(two.kind, Kind::Grow { .. }),
+        (None, Some(_)) => grows(&two.kind) && matches!(one.kind, Kind::Grow { .. }),
+    };
+    one.call == two.call && one.kind.inode() == two.kind.inode() && overlap
+}
+
+fn grows(kind: &Kind<'_>) -> bool {
+    matches!(kind, Kind::Write { grow: Some(_), .. })
+}
+
+fn is_name(kind: &Kind<'_>) -> bool {
+    match kind {
+        Kind::Link { .. }
+        | Kind::Unlink { .. }
+        | Kind::ExchangeHalf { .. }
+        | Kind::Exchange { .. }
+        | Kind::Rename { .. }
+        | Kind::RenameTarget { .. }
+        | Kind::RenameSource { .. } => true,
+        Kind::Create { .. }
+        | Kind::Reserved { .. }
+        | Kind::Write { .. }
+        | Kind::Grow { .. }
+        | Kind::Shrink { .. }
+        | Kind::Allocate { .. }
+        | Kind::SetXattr { .. }
+        | Kind::SetMode { .. } => false,
+    }
+}
+
+/// Whether another model lets the same be lost at the same moment, with the same result.
+///
+/// Two states are tried: all that can be kept without what was lost, and the least that goes with
+/// what was kept. Where neither fails, it is not possible there as it is here.
+pub fn is_possible_on<'a>(
+    files: &Files<'a>,
+    model: &'a Model,
+    cause: &Cause,
+    order: u64,
+    checker: &mut FileChecker<'_, 'a>,
+) -> Result<bool, WorkerError> {
+    let other = Files::new(files.before, files.calls, model, files.oracle);
+    let ops = |ids: &[u32]| -> Vec<&MicroOp<'_>> {
+        ids.iter().map(|id| &files.nodes[*id as usize]).collect()
+    };
+    let (lost, kept) = (ops(&cause.state.lost), ops(&cause.state.kept));
+    let among = |ops: &[&MicroOp<'_>], op: &MicroOp<'_>| ops.iter().any(|one| is_same(one, op));
+    let mut content = other.before();
+    let mut found = Ok(false);
+    other.moments(&mut |moment, _| {
+        if moment.order < order {
+            return ControlFlow::Continue(());
+        }
+        let frontier = moment.frontier();
+        let pending = frontier.chains.iter().flat_map(|chain| &chain.nodes);
+        let (mut gone, mut there) = (Vec::new(), Vec::new());
+        for id in pending {
+            let op = &other.nodes[id.index()];
+            match (among(&lost, op), among(&kept, op)) {
+                (true, _) => gone.push(*id),
+                (false, true) => there.push(*id),
+                (false, false) => {}
+            }
+        }
+        // What this model keeps for certain cannot be lost.
+        let is_kept = |op: &&MicroOp<'_>| {
+            let mut gone = gone.iter().map(|id| &other.nodes[id.index()]);
+            !gone.any(|one| is_same(one, op))
+        };
+        if lost.iter().any(is_kept) {
+            return ControlFlow::Break(());
+        }
+        found = content
+            .advance(moment.durable, moment.order)
+            .map(|()| false);
+        for cut in [frontier.without(&gone), frontier.with(&there)] {
+            let kept = frontier.kept(&cut);
+            if found.is_err() || gone.iter().any(|id| kept.contains(id)) {
+                continue;
+            }
+            let layout = content.patch(&kept, 0);
+            let phase = cause.state.phase;
+            let ended = checker.run(&layout, phase, false);
+            found = ended.map(|ended| files.observe(phase, &ended).fails(phase));
+            if !matches!(found, Ok(false)) {
+                break;
+            }
+        }
+        ControlFlow::Break(())
+    });
+    found
+}
+
+/// The last event before a moment.
+pub fn order_of(files: &Files<'_>, point: usize) -> u64 {
+    let mut order = 0;
+    files.moments(&mut |moment, _| {
+        order = moment.order;
+        match moment.index < point {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
+    order
+}

@@ -1,0 +1,65 @@
+//! The search for failing states, with its journal: the same for memory and for files.
+
+use std::path::Path;
+
+use crashpoint_check::explore::{self, Exploration, Explored, Watcher};
+use crashpoint_check::journal::{self, How, Identity, Journal};
+use crashpoint_check::plan::Budget;
+use crashpoint_check::subject::{Checker, Subject};
+use crashpoint_states::Strategy;
+
+use super::{Clock, TestError};
+
+pub struct Search<'a, S> {
+    pub subject: &'a S,
+    pub limits: Budget,
+    /// States that differ only in what was not read are tried once.
+    pub prune: bool,
+    pub journal: &'a Path,
+    pub identity: &'a Identity,
+    pub resume: bool,
+    pub watcher: &'a dyn Watcher,
+}
+
+impl<S: Subject> Search<'_, S> {
+    /// What was found, and whether leaving out what was not read turned out to be wrong: then
+    /// nothing was left out.
+    pub fn run<C: Checker<Patch = S::Patch>>(
+        &self,
+        strategy: &mut dyn Strategy,
+        checkers: &mut [C],
+        clock: &mut Clock,
+    ) -> Result<(Explored, bool), TestError> {
+        let (journal, known) = match self.resume {
+            true => Journal::resume(self.journal, self.identity)?,
+            false => (Journal::create(self.journal, self.identity)?, Vec::new()),
+        };
+        let mut explore = |prune: bool, known: &[journal::Result]| -> Result<_, TestError> {
+            for checker in checkers.iter_mut() {
+                checker.rewind()?;
+            }
+            let exploration = Exploration {
+                subject: self.subject,
+                limits: self.limits,
+                prune,
+                journal: Some(&journal),
+                known,
+                watcher: self.watcher,
+            };
+            Ok(explore::explore(&exploration, strategy, checkers)?)
+        };
+        // The run that is resumed may have been killed after it had found this out.
+        let refuted = known.iter().any(|result| result.how == How::Refutes);
+        if !refuted {
+            let explored = clock.time("explore", || explore(self.prune, &known))?;
+            if !explored.pruning_is_wrong {
+                return Ok((explored, false));
+            }
+        }
+        let (_, mut all) = Journal::resume(self.journal, self.identity)?;
+        // What was seen, and not inferred.
+        all.retain(|result| result.how != How::Pruned);
+        let explored = clock.time("explore again", || explore(false, &all))?;
+        Ok((explored, true))
+    }
+}

@@ -1,0 +1,129 @@
+use super::*;
+use crate::files::Model;
+
+/// Every rule of `docs/file-models.md`.
+const RULES: [&str; 46] = [
+    "K1",
+    "K2",
+    "K3",
+    "K4",
+    "K5", // common to all models
+    "E1",
+    "E2",
+    "E3",
+    "E4",
+    "E5",
+    "E6",
+    "E7",
+    "E8", // ext4
+    "X1",
+    "X2",
+    "X3",
+    "X4",
+    "X5", // XFS
+    "B1",
+    "B2",
+    "B3",
+    "B4",
+    "B5", // btrfs
+    // What persists whole.
+    "A-sector",
+    "A-block",
+    "A-write",
+    "A-append",
+    "A-rename",
+    "A-exchange",
+    "A-entry",
+    // What stands in place of lost data.
+    "F-fresh",
+    "F-tail", //
+    // What a sync covers.
+    "S-fsync",
+    "S-fdatasync",
+    "S-directory",
+    "S-sync",
+    "S-osync",
+    "S-sync-file-range",
+    "S-msync",
+    "S-nothing",
+    "S-direct",
+    "S-failed", // What is tracked.
+    "N-descriptor",
+    "N-hard-link",
+    "N-tmpfile",
+    "N-directory",
+];
+
+/// The models that every test has to speak of.
+const MODELS: [&str; 6] = [
+    "posix",
+    "ext4-ordered",
+    "ext4-writeback",
+    "ext4-journal",
+    "xfs",
+    "btrfs",
+];
+
+fn compare(expected: &Option<BTreeSet<String>>, seen: &BTreeSet<String>, what: &str) -> String {
+    let Some(expected) = expected else {
+        return String::new();
+    };
+    let mut text = String::new();
+    for state in expected.difference(seen) {
+        text += &format!("\n{what}\n  - {state}   (expected, not allowed)");
+    }
+    for state in seen.difference(expected) {
+        text += &format!("\n{what}\n  + {state}   (allowed, not expected)");
+    }
+    text
+}
+
+#[test]
+fn every_model_allows_exactly_what_each_test_expects() {
+    let mut problems = String::new();
+    for litmus in all() {
+        let (before, calls) = litmus.calls();
+        for (model, expected) in &litmus.expected {
+            let known = Model::builtin(model);
+            let known = known.unwrap_or_else(|| panic!("{}: no model {model}", litmus.name));
+            let seen = states(&known, &before, &calls);
+            let what = format!("{} {model}", litmus.name);
+            problems += &compare(
+                &expected.any_time,
+                &seen.any_time,
+                &format!("{what} any time"),
+            );
+            problems += &compare(
+                &expected.at_end,
+                &seen.at_end,
+                &format!("{what} at the end"),
+            );
+        }
+    }
+    assert!(problems.is_empty(), "{problems}");
+}
+
+#[test]
+fn every_test_speaks_of_every_model() {
+    for litmus in all() {
+        for model in MODELS {
+            let expected = litmus.expected.get(model);
+            let says = expected
+                .is_some_and(|expected| expected.any_time.is_some() || expected.at_end.is_some());
+            assert!(says, "{} says nothing of {model}", litmus.name);
+        }
+    }
+}
+
+#[test]
+fn every_rule_has_a_test() {
+    let named: BTreeSet<String> = all().into_iter().flat_map(|litmus| litmus.rules).collect();
+    let missing: Vec<&&str> = RULES
+        .iter()
+        .filter(|rule| !named.contains(**rule))
+        .collect();
+    assert!(missing.is_empty(), "no litmus test names {missing:?}");
+    let known: BTreeSet<String> = RULES.iter().map(|rule| rule.to_string()).collect();
+    let unknown: Vec<&String> = named.difference(&known).collect();
+    assert!(unknown.is_empty(), "there is no rule {unknown:?}");
+}

@@ -1,0 +1,138 @@
+//! Micro-operations in words, for reports.
+
+use super::op::{BLOCK_BYTES, Kind, MicroOp};
+use crate::graph::NodeId;
+
+impl MicroOp<'_> {
+    /// What it does, as the object of a sentence: "the entry `CURRENT` by rename".
+    pub fn text(&self) -> String {
+        let path = &self.path;
+        match self.kind {
+            Kind::Create { .. } => format!("the file `{path}`"),
+            Kind::Link { .. } => format!("the entry `{path}`"),
+            Kind::Unlink { .. } => format!("the removal of `{path}`"),
+            Kind::Rename { from, .. } => {
+                let from = String::from_utf8_lossy(from.name);
+                format!("the rename of `{from}` to `{path}`")
+            }
+            Kind::RenameTarget { .. } => format!("the entry `{path}` by rename"),
+            Kind::RenameSource { .. } | Kind::Reserved { .. } => {
+                format!("the removal of `{path}` by rename")
+            }
+            Kind::Exchange { first, .. } => {
+                let first = String::from_utf8_lossy(first.name);
+                format!("the exchange of `{first}` and `{path}`")
+            }
+            Kind::ExchangeHalf { .. } => format!("the entry `{path}` by exchange"),
+            Kind::Write { offset, data, .. } => {
+                let blocks = blocks(offset, data.len());
+                match (blocks, data.len()) {
+                    (1, bytes) if bytes < BLOCK_BYTES => {
+                        format!("{} of `{path}`", counted(bytes, "byte"))
+                    }
+                    (blocks, _) => {
+                        format!("{} of data of `{path}`", counted(blocks, "block"))
+                    }
+                }
+            }
+            Kind::Grow { to, .. } => format!("the size of `{path}` ({})", counted(to, "byte")),
+            Kind::Shrink { to, .. } => {
+                format!("the truncation of `{path}` to {}", counted(to, "byte"))
+            }
+            Kind::Allocate { .. } => format!("the change of extents of `{path}`"),
+            Kind::SetXattr { name, .. } => {
+                let name = String::from_utf8_lossy(name);
+                format!("the attribute `{name}` of `{path}`")
+            }
+            Kind::SetMode { .. } => format!("the mode of `{path}`"),
+        }
+    }
+}
+
+fn blocks(offset: u64, length: u64) -> u64 {
+    (offset + length).div_ceil(BLOCK_BYTES) - offset / BLOCK_BYTES
+}
+
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
+
+/// What several micro-operations do, ascending: the data and the sizes that one call made of one
+/// file are told together.
+pub fn describe(nodes: &[MicroOp<'_>], ids: &[NodeId]) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut rest = ids;
+    while let Some((first, behind)) = rest.split_first() {
+        let op = &nodes[first.index()];
+        let same = |id: &&NodeId| {
+            let other = &nodes[id.index()];
+            other.call == op.call && other.path == op.path && is_content(other)
+        };
+        if !is_content(op) {
+            texts.push(op.text());
+            rest = behind;
+            continue;
+        }
+        let count = rest.iter().take_while(same).count();
+        let (group, behind) = rest.split_at(count);
+        texts.push(describe_content(nodes, group));
+        rest = behind;
+    }
+    texts
+}
+
+fn is_content(op: &MicroOp<'_>) -> bool {
+    matches!(op.kind, Kind::Write { .. } | Kind::Grow { .. })
+}
+
+fn describe_content(nodes: &[MicroOp<'_>], group: &[NodeId]) -> String {
+    if let [alone] = group {
+        return nodes[alone.index()].text();
+    }
+    let (mut bytes, mut touched, mut last, mut size) = (0, 0, None, None);
+    for id in group {
+        match nodes[id.index()].kind {
+            Kind::Write {
+                offset, data, grow, ..
+            } => {
+                bytes += data.len();
+                touched += blocks(offset, data.len());
+                // Sectors of one block are one block.
+                if last == Some(offset / BLOCK_BYTES) {
+                    touched -= 1;
+                }
+                last = Some((offset + data.len() - 1) / BLOCK_BYTES);
+                size = size.max(grow);
+            }
+            Kind::Grow { to, .. } => size = size.max(Some(to)),
+            Kind::Create { .. }
+            | Kind::Reserved { .. }
+            | Kind::Link { .. }
+            | Kind::Unlink { .. }
+            | Kind::Rename { .. }
+            | Kind::RenameTarget { .. }
+            | Kind::RenameSource { .. }
+            | Kind::Exchange { .. }
+            | Kind::ExchangeHalf { .. }
+            | Kind::Shrink { .. }
+            | Kind::Allocate { .. }
+            | Kind::SetXattr { .. }
+            | Kind::SetMode { .. } => {}
+        }
+    }
+    let path = &nodes[group[0].index()].path;
+    let data = match touched {
+        0 => None,
+        1 if bytes < BLOCK_BYTES => Some(counted(bytes, "byte")),
+        blocks => Some(format!("{} of data", counted(blocks, "block"))),
+    };
+    match (data, size) {
+        (Some(data), Some(_)) => format!("{data} and the size of `{path}`"),
+        (Some(data), None) => format!("{data} of `{path}`"),
+        (None, Some(to)) => format!("the size of `{path}` ({})", counted(to, "byte")),
+        (None, None) => format!("nothing of `{path}`"),
+    }
+}
