@@ -8,6 +8,9 @@ pub mod layout;
 pub mod oracle;
 pub mod subject;
 
+#[cfg(test)]
+mod tests;
+
 pub use checker::{CheckSetup, FileChecker};
 pub use folder::Folder;
 pub use layout::Layout;

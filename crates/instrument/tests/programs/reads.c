@@ -53,8 +53,9 @@ int main(void) {
     words[0] = 3;
     words[1] = 2;
     qsort(words, 2, 8, by_number);
-    char line[32];
+    char line[32], format[] = "%s";
     snprintf(line, sizeof line, "%s", p);
+    snprintf(line, sizeof line, format, p);
     puts(p);
     sum += inside((struct record *)p);
     printf("%lu %s\n", sum, line);
