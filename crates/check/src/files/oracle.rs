@@ -127,6 +127,7 @@ impl<'a> Versions<'a> {
             notes: 0,
             left_processes: false,
             wall: Duration::ZERO,
+            processor: Duration::ZERO,
         }
     }
 }

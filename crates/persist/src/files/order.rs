@@ -70,6 +70,10 @@ impl Order {
         !self.marks[node.index()].durable
     }
 
+    pub fn is_in_journal(&self, node: NodeId) -> bool {
+        self.marks[node.index()].track == JOURNAL
+    }
+
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -122,8 +126,9 @@ impl Order {
     pub fn add(&mut self, node: NodeId, needs: &[NodeId], behind: Option<NodeId>) {
         let host = needs.iter().find_map(|need| {
             let mark = &self.marks[need.index()];
-            let is_last = self.track(mark.track).nodes.back() == Some(need);
-            (!mark.durable && mark.track != JOURNAL && is_last).then_some(mark.track)
+            let may_host = !mark.durable && mark.track != JOURNAL;
+            let is_last = || self.track(mark.track).nodes.back() == Some(need);
+            (may_host && is_last()).then_some(mark.track)
         });
         let track = host.or_else(|| self.free.pop()).unwrap_or_else(|| {
             self.tracks.push(Track::default());

@@ -37,10 +37,6 @@ impl Range {
             to: offset.saturating_add(length),
         }
     }
-
-    fn is_all(self) -> bool {
-        self.from == 0 && self.to == u64::MAX
-    }
 }
 
 impl<'a> Walker<'a> {
@@ -178,12 +174,12 @@ impl<'a> Walker<'a> {
                 offset, data, grow, ..
             } => {
                 offset < range.to && range.from < offset + data.len()
-                    || grow.is_some() && range.is_all()
+                    || grow.is_some_and(|grow| grow.from < range.to)
             }
-            // Sizes keep their order, so that those before a needed one are covered by it.
-            Kind::Grow { from, .. } => from < range.to,
-            Kind::Shrink { to, .. } => to < range.to,
-            Kind::Allocate { offset, .. } => offset < range.to,
+            // What has its place in the journal is written with it, whatever the range.
+            Kind::Grow { from, .. } => from < range.to || self.order.is_in_journal(node),
+            Kind::Shrink { to, .. } => to < range.to || self.order.is_in_journal(node),
+            Kind::Allocate { offset, .. } => offset < range.to || self.order.is_in_journal(node),
             Kind::SetXattr { .. } | Kind::SetMode { .. } => attributes,
             Kind::Create { .. }
             | Kind::Reserved { .. }

@@ -105,7 +105,7 @@ fn describe_content(nodes: &[MicroOp<'_>], group: &[NodeId]) -> String {
                     touched -= 1;
                 }
                 last = Some((offset + data.len() - 1) / BLOCK_BYTES);
-                size = size.max(grow);
+                size = size.max(grow.map(|grow| grow.to));
             }
             Kind::Grow { to, .. } => size = size.max(Some(to)),
             Kind::Create { .. }
