@@ -5,7 +5,7 @@
 const fs = require('node:fs');
 const { BUG, Wrong, main, syncFolder } = require('./driver.js');
 
-const OPERATIONS = 3;
+const OPERATIONS = 2;
 
 function checksum(text) {
   let sum = 2166136261;

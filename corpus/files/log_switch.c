@@ -50,21 +50,23 @@ static void switch_log(void) {
 #ifdef BUG_DELETED_FIRST
     must(unlink("log.1"));
     //~ BUG_DELETED_FIRST atomicity ahead on all
-    //~ BUG_DELETED_FIRST ordering ahead on posix
+    //~ BUG_DELETED_FIRST ordering ahead on all
 #endif
     must(rename("CURRENT.tmp", "CURRENT"));
     //~ BUG_LOG_NOT_SYNCED ordering ahead on all but ext4-journal
     //~ BUG_CURRENT_NOT_SYNCED ordering ahead on all but ext4-journal
     //~ BUG_NAME_NOT_SYNCED ordering ahead on posix
     //~ BUG_DELETED_FIRST atomicity needed on all
-    //~ BUG_DELETED_FIRST ordering needed on posix
+    //~ BUG_DELETED_FIRST ordering needed on all
     //~ BUG_FOLDER_NOT_SYNCED ordering needed on posix
     //~ BUG_FOLDER_NOT_SYNCED durability needed on posix btrfs
 #ifndef BUG_FOLDER_NOT_SYNCED
     sync_folder();
 #endif
 #ifndef BUG_DELETED_FIRST
-    must(unlink("log.1")); //~ BUG_FOLDER_NOT_SYNCED ordering ahead on posix
+    must(unlink("log.1"));
+    //~ BUG_FOLDER_NOT_SYNCED ordering ahead on posix
+    //~ BUG_FOLDER_NOT_SYNCED durability needed on btrfs
 #endif
 }
 

@@ -5,7 +5,7 @@
 const fs = require('node:fs');
 const { BUG, Wrong, main, syncFolder } = require('./driver.js');
 
-const OPERATIONS = 3;
+const OPERATIONS = 2;
 
 function state(version) {
   const items = Array.from({ length: 10 + 3 * version }, (_, i) => `item ${i} of ${version}`);

@@ -16,7 +16,7 @@ for (const name of ['isDate', 'isRegExp', 'isArray']) {
 
 const [module_, what, folder, printed] = process.argv.slice(2);
 const Datastore = require(module_);
-const OPERATIONS = 3;
+const OPERATIONS = 2;
 
 const open = (then) => {
   // A torn line at the end, from an insert that was never acknowledged, is no reason to refuse.

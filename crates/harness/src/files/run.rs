@@ -240,8 +240,9 @@ impl FileWorkshop {
     }
 }
 
-pub(crate) fn file_name(name: &str) -> String {
-    name.replace(['/', ' '], "-")
+/// Without dots: a compiler names what it leaves beside a program by what comes before the last one.
+fn file_name(name: &str) -> String {
+    name.replace(['/', ' ', '.'], "-")
 }
 
 fn filled(words: &[String], folder: &Path, printed: Option<&Path>) -> Command {
