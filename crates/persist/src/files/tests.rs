@@ -1,3 +1,5 @@
+//! Models from text, reasons and words, and the simplest programs.
+
 use super::*;
 use crashpoint_trace::files::{
     Before, Call, Effect, Initial, InodeId, InodeKind, Slot, StackId, SyncKind, SystemCall, Through,
