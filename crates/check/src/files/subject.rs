@@ -225,6 +225,7 @@ impl<'a> Walk<'a> {
         for node in assumed {
             self.walker.assume_durable(node);
         }
+        self.durable.extend(self.walker.take_durable());
         next
     }
 }
