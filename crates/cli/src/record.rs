@@ -33,8 +33,6 @@ pub enum RecordError {
     Colon(String),
     #[error("cannot read what was recorded: {0}")]
     Open(#[from] crashpoint_trace::OpenError),
-    #[error("cannot read what was recorded: {0}")]
-    OpenFiles(#[from] crashpoint_trace::files::OpenError),
     #[error(transparent)]
     Watch(#[from] crashpoint_watch::WatchError),
     #[error("cannot listen to signals: {0}")]

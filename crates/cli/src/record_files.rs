@@ -5,8 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crashpoint_report::terminal::count;
-use crashpoint_trace::files::{Ended, FileRecording};
-use crashpoint_watch::{Options, Recorded, Stdin, WatchError};
+use crashpoint_watch::{Ended, Options, Recorded, Stdin, WatchError};
 
 use crate::arguments;
 use crate::config::Settings;
@@ -43,8 +42,7 @@ pub fn run(
         timeout: settings.record.timeout,
     };
     let recorded = record(&options, &arguments.out)?;
-    let recording = FileRecording::open(&arguments.out)?;
-    tell(&arguments.out, &recorded, &recording, output);
+    tell(&arguments.out, folder, &recorded, output);
     Ok(match arguments.exit_status {
         true => Ending::Targets(end(recorded.ended).code()),
         false => Exit::Clean.into(),
@@ -80,18 +78,16 @@ fn end(ended: Ended) -> End {
     }
 }
 
-fn tell(out: &Path, recorded: &Recorded, recording: &FileRecording, output: &mut Output) {
+fn tell(out: &Path, folder: &Path, recorded: &Recorded, output: &mut Output) {
     output.note(&format!("the program {}", end(recorded.ended)));
-    let before = recording.before();
     output.note(&format!(
-        "recorded {}: {} on {}, which held {} before",
+        "recorded {}: {} on {}",
         out.display(),
         count(recorded.calls, "call"),
-        recording.folder().display(),
-        count(before.entries.len() as u64, "name"),
+        folder.display(),
     ));
-    for problem in recording.problems() {
-        output.warn(&problem.to_string());
+    for remark in &recorded.remarks {
+        output.warn(&remark.to_string());
     }
     if recorded.calls == 0 {
         output.warn(

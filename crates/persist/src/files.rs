@@ -26,6 +26,7 @@
 
 mod changes;
 mod content;
+mod effect;
 mod inode;
 pub mod litmus;
 mod model;
@@ -42,15 +43,19 @@ mod walker;
 mod write;
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;
 
 pub use crate::graph::{Fed, NodeId};
 pub use changes::{Change, Patch, PatchSource};
 pub use content::{Content, Extent, Source};
 pub use model::{Filler, Model, Reason};
-pub use op::{BLOCK_BYTES, Class, Data, Kind, MicroOp, SECTOR_BYTES};
+pub use op::{BLOCK_BYTES, Class, Data, Growth, Kind, MicroOp, SECTOR_BYTES};
 pub use parse::{ModelError, ModelErrorKind};
-pub use text::describe;
+pub use text::{describe, needs_split_rename};
 pub use tree::{Object, Tree};
 pub use trees::Trees;
 pub use walker::Walker;

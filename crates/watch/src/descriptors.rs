@@ -14,6 +14,7 @@ use crashpoint_trace::files::{InodeId, Stream};
 use rustc_hash::FxHashMap;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags};
+use std::cell::Cell;
 use std::rc::Rc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +30,33 @@ pub enum Subject {
 pub struct Description {
     pub subject: Subject,
     pub writable: bool,
+    /// As `open` and `fcntl` set them.
+    pub flags: Cell<OFlags>,
+    /// Whether its position is moved by more than writes, so that it says nothing about them.
+    pub moves: Cell<bool>,
     /// Ours, to the same description: of files in the folder that can be written.
     pub own: Option<OwnedFd>,
 }
 
 impl Description {
+    /// Something outside of the folder.
+    pub fn stream(stream: Stream) -> Description {
+        Description {
+            subject: Subject::Stream(stream),
+            writable: false,
+            flags: Cell::new(OFlags::empty()),
+            moves: Cell::default(),
+            own: None,
+        }
+    }
+
     /// Takes the description behind a descriptor of the program.
     pub fn of(own: OwnedFd, inodes: &mut Inodes, streams: &Streams) -> Description {
         let other = Description {
             subject: Subject::Other,
             writable: false,
+            flags: Cell::new(OFlags::empty()),
+            moves: Cell::default(),
             own: None,
         };
         let (Ok(stat), Ok(flags)) = (rustix::fs::fstat(&own), rustix::fs::fcntl_getfl(&own)) else {
@@ -54,6 +72,8 @@ impl Description {
             return Description {
                 subject: Subject::Inode(inode),
                 writable,
+                flags: Cell::new(flags),
+                moves: Cell::default(),
                 own: writable.then_some(own),
             };
         }

@@ -63,7 +63,11 @@ fn when(number: u16) -> When {
         },
         libc::SYS_fcntl => When::OneOf {
             argument: 1,
-            values: &[libc::F_DUPFD as u32, libc::F_DUPFD_CLOEXEC as u32],
+            values: &[
+                libc::F_DUPFD as u32,
+                libc::F_DUPFD_CLOEXEC as u32,
+                libc::F_SETFL as u32,
+            ],
         },
         // MAP_SHARED and MAP_SHARED_VALIDATE have the first bit, MAP_PRIVATE has not.
         libc::SYS_mmap => When::AnyBitBut {
@@ -249,7 +253,7 @@ mod tests {
         ));
         assert!(!stops(
             libc::SYS_fcntl,
-            [0, libc::F_SETFL as u64, 0, 0, 0, 0]
+            [0, libc::F_GETFL as u64, 0, 0, 0, 0]
         ));
     }
 

@@ -7,6 +7,8 @@
 use crate::mappings::Shadow;
 use crashpoint_trace::files::InodeId;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +48,8 @@ pub struct Inodes {
     known: Vec<Known>,
     /// Those with a shadow.
     mapped: Vec<InodeId>,
+    /// The last path that was asked for, until a name changes.
+    last_path: RefCell<Option<(InodeId, Rc<str>)>>,
 }
 
 impl Inodes {
@@ -79,6 +83,7 @@ impl Inodes {
 
     /// It has this name now.
     pub fn named(&mut self, id: InodeId, parent: InodeId, name: &[u8]) {
+        self.last_path.take();
         let known = self.get_mut(id);
         known.parent = parent;
         known.name.clear();
@@ -161,7 +166,18 @@ impl Inodes {
     }
 
     /// As seen from the folder, which is `.` itself.
-    pub fn path(&self, id: InodeId) -> String {
+    pub fn path(&self, id: InodeId) -> Rc<str> {
+        if let Some((last, path)) = &*self.last_path.borrow()
+            && *last == id
+        {
+            return Rc::clone(path);
+        }
+        let path: Rc<str> = self.make_path(id).into();
+        *self.last_path.borrow_mut() = Some((id, Rc::clone(&path)));
+        path
+    }
+
+    fn make_path(&self, id: InodeId) -> String {
         let mut names = Vec::new();
         let mut at = id;
         while at != InodeId::ROOT && names.len() < 256 {
@@ -221,8 +237,8 @@ mod tests {
         let root = inodes.add(number(1), InodeId::ROOT, b"");
         let folder = inodes.add(number(2), root, b"db");
         let file = inodes.add(number(3), folder, b"LOG");
-        assert_eq!(inodes.path(root), ".");
-        assert_eq!(inodes.path(file), "db/LOG");
+        assert_eq!(&*inodes.path(root), ".");
+        assert_eq!(&*inodes.path(file), "db/LOG");
         assert_eq!(inodes.path_of(folder, b"x"), "db/x");
         assert_eq!(inodes.below(folder), [folder, file]);
     }

@@ -30,6 +30,7 @@ mod lives;
 mod mappings;
 mod paths;
 mod ptrace;
+mod quiet;
 mod session;
 mod stacks;
 mod table;
@@ -37,7 +38,7 @@ mod tasks;
 mod timer;
 mod watcher;
 
-pub use crashpoint_trace::files::Ended;
+pub use crashpoint_trace::files::{Ended, Remark};
 pub use error::WatchError;
 
 use std::ffi::OsString;
@@ -73,11 +74,13 @@ pub enum Stdin<'a> {
 }
 
 /// A finished run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     pub ended: Ended,
     /// Calls that were recorded.
     pub calls: u64,
+    /// What could not be understood, or was done differently; in the recording too.
+    pub remarks: Vec<Remark>,
 }
 
 /// Runs the program to its end, and that of everything it started; the recording is then in

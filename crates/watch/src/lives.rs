@@ -47,6 +47,7 @@ impl Watcher<'_> {
             }
         };
         self.tasks.add(child, process);
+        self.together.release();
         if self.early.remove(&child) {
             ptrace::go_on(child, 0).or_else(gone)?;
         }
@@ -93,6 +94,10 @@ impl Watcher<'_> {
         self.exiting(tid)?;
         self.tasks.all.remove(&tid);
         self.stacks.forget(tid);
+        let mut left = self.tasks.all.keys();
+        if let (Some(last), None) = (left.next(), left.next()) {
+            self.together.hold(*last);
+        }
         Ok(())
     }
 }

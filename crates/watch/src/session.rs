@@ -1,9 +1,10 @@
 //! One recording, from the command to the finished folder.
 
-use crate::descriptors::{Description, Streams, Subject, Table};
+use crate::descriptors::{Description, Streams, Table};
 use crate::inodes::Number;
 use crate::launch::{self, Standard};
 use crate::ptrace::Tid;
+use crate::quiet::{NoStopSignals, Together};
 use crate::stacks::Stacks;
 use crate::tasks::{Place, Process, Tasks};
 use crate::timer::Timer;
@@ -81,17 +82,22 @@ fn watch(
         turn: None,
         queue: VecDeque::new(),
         order: 0,
-        remarks: FxHashSet::default(),
+        remarks: Vec::new(),
         timer: Timer::start(options.timeout),
         ended: None,
         fatal: None,
+        together: Together::new(),
+        deferred: None,
+        settled: None,
     };
+    let _quiet = NoStopSignals::new();
     watcher.first(started.tid, &files)?;
     started.go().map_err(|source| WatchError::System {
         what: "start the program",
         source,
     })?;
     running(started.tid.0);
+    watcher.together.hold(started.tid);
     watcher.run(started.tid)?;
     if let Some(error) = started.failed(options) {
         return Err(error);
@@ -175,11 +181,7 @@ impl Watcher<'_> {
                 // It is a file of the folder, and looked up when it is used.
                 continue;
             }
-            let description = Description {
-                subject: Subject::Stream(stream),
-                writable: false,
-                own: None,
-            };
+            let description = Description::stream(stream);
             table.borrow_mut().insert(descriptor, Rc::new(description));
             // Everybody opens /dev/null: having it says nothing about whose output it is.
             let null = rustix::fs::makedev(1, 3);
@@ -218,6 +220,10 @@ impl Watcher<'_> {
         let symbols = self.stacks.symbols();
         let written = self.writer.finish(ended, symbols);
         written.map_err(|source| WatchError::Write { source })?;
-        Ok(Recorded { ended, calls })
+        Ok(Recorded {
+            ended,
+            calls,
+            remarks: self.remarks,
+        })
     }
 }

@@ -46,6 +46,8 @@ pub enum Kind {
     /// Where paths start from, and what is shared with whom.
     Place,
     Control,
+    /// Asks for or sets the processors it may use.
+    Processors,
 }
 
 use Class::{Harmless, Refused, Reported, Watched};
@@ -266,8 +268,8 @@ pub static TABLE: [(u16, &str, Class); ROWS] = [
     (200, "tkill", Harmless),
     (201, "time", Harmless),
     (202, "futex", Harmless),
-    (203, "sched_setaffinity", Harmless),
-    (204, "sched_getaffinity", Harmless),
+    (203, "sched_setaffinity", Watched(Kind::Processors)),
+    (204, "sched_getaffinity", Watched(Kind::Processors)),
     (205, "set_thread_area", Harmless),
     (206, "io_setup", Refused),
     (207, "io_destroy", Harmless),

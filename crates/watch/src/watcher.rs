@@ -1,9 +1,10 @@
 //! The loop: a thread stops, it is looked at, it goes on.
 
-use crate::calls::{Arguments, Entry, Pending, What};
+use crate::calls::{Arguments, Deferred, Entry, Pending, What};
 use crate::descriptors::{Description, Streams, release};
 use crate::inodes::Inodes;
 use crate::ptrace::{self, Registers, Stop, Tid};
+use crate::quiet::Together;
 use crate::stacks::Stacks;
 use crate::table::{self, Class};
 use crate::tasks::{State, Tasks};
@@ -30,11 +31,18 @@ pub struct Watcher<'o> {
     pub turn: Option<Tid>,
     pub queue: VecDeque<Tid>,
     pub order: u64,
-    pub remarks: FxHashSet<Remark>,
+    /// Each once, in order.
+    pub remarks: Vec<Remark>,
     pub timer: Timer,
     pub ended: Option<Ended>,
     /// Ends the recording, once everything is killed.
     pub fatal: Option<WatchError>,
+    pub together: Together,
+    /// A write whose end was not waited for.
+    pub deferred: Option<Box<Deferred>>,
+    /// The description that was settled at this very stop (compared, never followed), and the
+    /// position that was found.
+    pub settled: Option<(*const Description, u64)>,
 }
 
 /// Whose doing something is.
@@ -83,6 +91,14 @@ impl Watcher<'_> {
             self.let_go(tid);
             return Ok(());
         }
+        // Whoever it is, the write is over: there was no other thread.
+        self.settle()?;
+        let ended = self.stopped_now(root, tid, stop);
+        self.settled = None;
+        ended
+    }
+
+    fn stopped_now(&mut self, root: Tid, tid: Tid, stop: Stop) -> Result<(), WatchError> {
         if self.tasks.get(tid).is_none() {
             match stop {
                 Stop::Exited(_) | Stop::Killed(_) => {
@@ -181,6 +197,11 @@ impl Watcher<'_> {
         let entry = self.look(by, kind, &arguments)?;
         match entry {
             Entry::Pass => {
+                self.end_turn(tid)?;
+                ptrace::go_on(tid, 0).or_else(gone)
+            }
+            Entry::Defer(deferred) => {
+                self.deferred = Some(deferred);
                 self.end_turn(tid)?;
                 ptrace::go_on(tid, 0).or_else(gone)
             }
@@ -284,28 +305,50 @@ impl Watcher<'_> {
         if effects.is_empty() {
             return Ok(());
         }
+        let stack = self.stack(by)?;
+        self.emit_at(by.tid, by.number, stack, text, effects)
+    }
+
+    /// The call stack of a stopped thread.
+    pub fn stack(&mut self, by: By<'_>) -> Result<StackId, WatchError> {
         let Some(task) = self.tasks.get(by.tid) else {
-            return Ok(());
+            return Ok(StackId::NONE);
         };
         let failed = |source| WatchError::Write { source };
-        let stack = match self.options.stacks {
+        Ok(match self.options.stacks {
             true => self
                 .stacks
                 .unwind(by.tid, task.process.leader, by.registers, &mut self.writer)
                 .map_err(failed)?,
             false => StackId::NONE,
+        })
+    }
+
+    /// Writes down a call whose stack was looked at before.
+    pub fn emit_at(
+        &mut self,
+        tid: Tid,
+        number: SystemCall,
+        stack: StackId,
+        text: &str,
+        effects: Vec<Effect<'_>>,
+    ) -> Result<(), WatchError> {
+        let Some(task) = self.tasks.get(tid) else {
+            return Ok(());
         };
         let call = Call {
             order: self.order,
             process: task.process.number,
             thread: task.number,
-            number: by.number,
+            number,
             stack,
             text,
             effects,
         };
         self.order += 1;
-        self.writer.call(call).map_err(failed)
+        self.writer
+            .call(call)
+            .map_err(|source| WatchError::Write { source })
     }
 
     /// Code may have been unmapped.
@@ -324,7 +367,8 @@ impl Watcher<'_> {
 
     /// Says something once.
     pub fn remark(&mut self, remark: Remark) -> Result<(), WatchError> {
-        if self.remarks.insert(remark.clone()) {
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark.clone());
             return self
                 .writer
                 .remark(&remark)

@@ -174,3 +174,98 @@ fn equal_folders_have_equal_hashes_and_places() {
     assert_eq!(one.value(place), same.value(place));
     assert_ne!(one.value(place), other.value(place));
 }
+
+mod assumed {
+    use super::super::{FileOracle, Files};
+    use super::initial;
+    use crate::subject::{Content as _, Subject as _};
+    use crashpoint_persist::files::{Kind, Model};
+    use crashpoint_persist::graph::NodeId;
+    use crashpoint_trace::files::{
+        Before, Call, Effect, InodeId, InodeKind, Slot, StackId, Stream, SystemCall, Through,
+    };
+    use std::ops::ControlFlow;
+    use std::path::Path;
+
+    fn slot(name: &str) -> Slot<'_> {
+        Slot {
+            directory: InodeId::ROOT,
+            name: name.as_bytes(),
+        }
+    }
+
+    /// Saves a document by a new file that is renamed over the old one, without any sync.
+    fn saves(times: u32) -> Vec<Call<'static>> {
+        let mut effects: Vec<Vec<Effect<'static>>> = Vec::new();
+        for number in 0..times {
+            let (inode, old) = (InodeId(2 + number), InodeId(1 + number));
+            let kind = InodeKind::File;
+            let mode = 0o644;
+            effects.push(vec![
+                Effect::New { inode, kind, mode },
+                Effect::Link {
+                    slot: slot("tmp"),
+                    inode,
+                },
+            ]);
+            effects.push(vec![Effect::Write {
+                inode,
+                offset: 0,
+                bytes: &[b'x'; 1000],
+                through: Through::Cache,
+            }]);
+            effects.push(vec![Effect::Rename {
+                from: slot("tmp"),
+                to: slot("doc"),
+                inode,
+                victim: Some(old),
+            }]);
+            effects.push(vec![Effect::Output {
+                stream: Stream::Stdout,
+                bytes: b"saved\n",
+            }]);
+        }
+        let call = |(order, effects)| Call {
+            order,
+            process: 0,
+            thread: 0,
+            number: SystemCall(0),
+            stack: StackId(0),
+            text: "call()",
+            effects,
+        };
+        (0..).zip(effects).map(call).collect()
+    }
+
+    #[test]
+    fn what_is_taken_to_be_durable_takes_with_it_what_it_needs() {
+        let root = initial(InodeId::ROOT, InodeKind::Directory, &[]);
+        let old = initial(InodeId(1), InodeKind::File, b"old");
+        let before = Before {
+            inodes: vec![root, old],
+            entries: vec![(slot("doc"), InodeId(1))],
+        };
+        let calls = saves(3);
+        let model = Model::builtin("ext4-ordered").unwrap();
+        let files = Files::new(&before, &calls, &model, FileOracle::Checker);
+        let mut content = files.before();
+        let mut known = 0;
+        files.moments(&mut |moment, assumed| {
+            content.advance(&moment.durable[known..], moment.order).unwrap();
+            known = moment.durable.len();
+            let frontier = moment.frontier();
+            for cut in frontier.cuts() {
+                let layout = content.patch(&frontier.kept(&cut), 0);
+                let size = layout.content(Path::new("doc")).map(|doc| doc.size());
+                let kept = frontier.kept(&cut);
+                assert_ne!(size, Some(0), "{} {:?} {kept:?}", moment.order, moment.durable);
+            }
+            if moment.returned {
+                let ids = (0..moment.issued as u32).map(NodeId);
+                let data = |id: &NodeId| matches!(files.nodes[id.index()].kind, Kind::Write { .. });
+                assumed.extend(ids.filter(data).last());
+            }
+            ControlFlow::Continue(())
+        });
+    }
+}

@@ -75,6 +75,13 @@ impl<'a> Content<'a> {
         self.size = to;
     }
 
+    /// So many bytes, with nothing behind them and zeros where there were none.
+    pub fn resize(&mut self, to: u64) {
+        let size = self.size.min(to);
+        self.shrink(size);
+        self.size = to;
+    }
+
     /// No extent reaches over this offset.
     fn split(&mut self, at: u64) {
         let before = self.extents.range_mut(..at).next_back();
@@ -182,8 +189,11 @@ impl<'a> Content<'a> {
         let first = self.extents.range(..=from).next_back();
         let first = first.map_or(from, |(offset, _)| *offset);
         let all = self.extents.range(first.min(to)..to);
-        all.filter(move |(_, extent)| extent.end() > from)
-            .map(move |(_, extent)| extent.slice(extent.offset.max(from), extent.end().min(to)))
+        let parts = all.map(move |(_, extent)| {
+            let (start, end) = (extent.offset.max(from), extent.end().min(to));
+            (start < end).then(|| extent.slice(start, end))
+        });
+        parts.flatten()
     }
 
     /// Copies a visible range out.

@@ -28,6 +28,7 @@
 mod parse;
 mod simulate;
 mod states;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -216,6 +217,21 @@ impl Litmus {
     /// Several tests from their text.
     pub fn parse(text: &str) -> Result<Vec<Litmus>, LitmusError> {
         parse::litmus(text)
+    }
+
+    /// A test that expects nothing yet, or why its operations cannot be executed.
+    pub fn new(name: &str, setup: Vec<Op>, program: Vec<Op>) -> Result<Litmus, String> {
+        let start = simulate::start(&setup)?;
+        simulate::check(&start, &program)?;
+        Ok(Litmus {
+            name: name.to_owned(),
+            rules: Vec::new(),
+            texts: program.iter().map(|op| op.to_string()).collect(),
+            setup,
+            program,
+            expected: BTreeMap::new(),
+            start,
+        })
     }
 
     /// What a recording of the program would hold.

@@ -57,6 +57,13 @@ impl Data<'_> {
     }
 }
 
+/// A size that grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Growth {
+    pub from: u64,
+    pub to: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind<'a> {
     /// `I`. Nobody sees an inode without a name, and a name is never durable without its inode
@@ -110,7 +117,7 @@ pub enum Kind<'a> {
         data: Data<'a>,
         class: Class,
         through: Through,
-        grow: Option<u64>,
+        grow: Option<Growth>,
     },
     /// `G`
     Grow { inode: InodeId, from: u64, to: u64 },

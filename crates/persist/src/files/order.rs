@@ -70,6 +70,10 @@ impl Order {
         !self.marks[node.index()].durable
     }
 
+    pub fn is_in_journal(&self, node: NodeId) -> bool {
+        self.marks[node.index()].track == JOURNAL
+    }
+
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -105,9 +109,17 @@ impl Order {
         }
     }
 
-    /// Makes a node durable, and the silent one after it pending in its place.
-    pub fn replace(&mut self, node: NodeId, silent: NodeId) {
-        let behind = self.marks[node.index()].behind;
+    /// What a pending node needs, but for its place in the journal.
+    pub fn needs(&self, node: NodeId) -> &[NodeId] {
+        &self.marks[node.index()].needs
+    }
+
+    /// Makes a node durable, and the silent one after it pending in its place, with some of what
+    /// the first one needed.
+    pub fn replace(&mut self, node: NodeId, silent: NodeId, needs: &[NodeId]) {
+        let mark = &mut self.marks[node.index()];
+        let behind = mark.behind;
+        mark.needs.retain(|need| !needs.contains(need));
         self.settle(node);
         let nodes = &mut self.track_mut(JOURNAL).nodes;
         let place = nodes.partition_point(|other| *other < silent);
@@ -115,6 +127,7 @@ impl Order {
         let mark = &mut self.marks[silent.index()];
         mark.durable = false;
         mark.behind = behind;
+        mark.needs = SmallVec::from_slice(needs);
         self.pending += 1;
     }
 
@@ -122,8 +135,9 @@ impl Order {
     pub fn add(&mut self, node: NodeId, needs: &[NodeId], behind: Option<NodeId>) {
         let host = needs.iter().find_map(|need| {
             let mark = &self.marks[need.index()];
-            let is_last = self.track(mark.track).nodes.back() == Some(need);
-            (!mark.durable && mark.track != JOURNAL && is_last).then_some(mark.track)
+            let may_host = !mark.durable && mark.track != JOURNAL;
+            let is_last = || self.track(mark.track).nodes.back() == Some(need);
+            (may_host && is_last()).then_some(mark.track)
         });
         let track = host.or_else(|| self.free.pop()).unwrap_or_else(|| {
             self.tracks.push(Track::default());

@@ -37,10 +37,6 @@ impl Range {
             to: offset.saturating_add(length),
         }
     }
-
-    fn is_all(self) -> bool {
-        self.from == 0 && self.to == u64::MAX
-    }
 }
 
 impl<'a> Walker<'a> {
@@ -178,12 +174,12 @@ impl<'a> Walker<'a> {
                 offset, data, grow, ..
             } => {
                 offset < range.to && range.from < offset + data.len()
-                    || grow.is_some() && range.is_all()
+                    || grow.is_some_and(|grow| grow.from < range.to)
             }
-            // Sizes keep their order, so that those before a needed one are covered by it.
-            Kind::Grow { from, .. } => from < range.to,
-            Kind::Shrink { to, .. } => to < range.to,
-            Kind::Allocate { offset, .. } => offset < range.to,
+            // What has its place in the journal is written with it, whatever the range.
+            Kind::Grow { from, .. } => from < range.to || self.order.is_in_journal(node),
+            Kind::Shrink { to, .. } => to < range.to || self.order.is_in_journal(node),
+            Kind::Allocate { offset, .. } => offset < range.to || self.order.is_in_journal(node),
             Kind::SetXattr { .. } | Kind::SetMode { .. } => attributes,
             Kind::Create { .. }
             | Kind::Reserved { .. }
@@ -303,7 +299,12 @@ impl<'a> Walker<'a> {
         };
         let source = NodeId(node.0 + 1);
         self.nodes[source.index()].kind = Kind::RenameSource { from, to, inode };
-        self.order.replace(node, source);
+        // What happened to the old name before concerns the half that removes it.
+        let needs = self.order.needs(node).iter().copied();
+        let needs: Vec<NodeId> = needs
+            .filter(|need| !slots(&self.nodes[need.index()]).contains(&Some(to)))
+            .collect();
+        self.order.replace(node, source, &needs);
         self.inode_mut(from.directory).entries.push(source);
         self.inode_mut(inode).names.push(source);
     }
@@ -311,7 +312,13 @@ impl<'a> Walker<'a> {
 
 /// Directories that a change of names is in.
 fn directories(op: &MicroOp<'_>) -> impl Iterator<Item = InodeId> {
-    let slots: [Option<Slot<'_>>; 2] = match op.kind {
+    let directories = slots(op).map(|slot| slot.map(|slot| slot.directory));
+    directories.into_iter().flatten()
+}
+
+/// Names that a call changes of which this is a part.
+fn slots<'a>(op: &MicroOp<'a>) -> [Option<Slot<'a>>; 2] {
+    match op.kind {
         Kind::Link { slot, .. } | Kind::Unlink { slot, .. } | Kind::ExchangeHalf { slot, .. } => {
             [Some(slot), None]
         }
@@ -327,9 +334,5 @@ fn directories(op: &MicroOp<'_>) -> impl Iterator<Item = InodeId> {
         | Kind::Allocate { .. }
         | Kind::SetXattr { .. }
         | Kind::SetMode { .. } => [None, None],
-    };
-    slots
-        .map(|slot| slot.map(|slot| slot.directory))
-        .into_iter()
-        .flatten()
+    }
 }

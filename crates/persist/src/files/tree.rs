@@ -63,53 +63,53 @@ impl<'a> Object<'a> {
 #[derive(Clone, Debug)]
 pub struct Tree<'a> {
     objects: FxHashMap<InodeId, Arc<Object<'a>>>,
-    /// By path from the watched folder, which has none itself; parents come before children.
-    paths: BTreeMap<Vec<u8>, InodeId>,
+    paths: Arc<Paths>,
+}
+
+/// By path from the watched folder, which has none itself; parents come before children.
+pub(super) type Paths = BTreeMap<Vec<u8>, InodeId>;
+
+/// Everything that can be reached. A directory may have two names while a rename is torn: it is then
+/// seen in both places. One that is inside of itself is left out.
+pub(super) fn paths<'a>(
+    entries: impl Fn(InodeId) -> Vec<(&'a [u8], InodeId)>,
+    is_directory: impl Fn(InodeId) -> bool,
+) -> Paths {
+    let mut paths = Paths::new();
+    let mut open: Vec<(Vec<u8>, Vec<InodeId>)> = vec![(Vec::new(), vec![InodeId::ROOT])];
+    while let Some((path, above)) = open.pop() {
+        for (name, inode) in entries(above[above.len() - 1]) {
+            if above.contains(&inode) {
+                continue;
+            }
+            let mut inner = path.clone();
+            if !inner.is_empty() {
+                inner.push(b'/');
+            }
+            inner.extend(name);
+            if is_directory(inode) {
+                let mut above = above.clone();
+                above.push(inode);
+                open.push((inner.clone(), above));
+            }
+            paths.insert(inner, inode);
+        }
+    }
+    paths
 }
 
 impl<'a> Tree<'a> {
-    /// A directory may have two names while a rename is torn: it is then seen in both places. One
-    /// that is inside of itself is left out.
     pub(super) fn build(
-        entries: impl Fn(InodeId) -> Vec<(&'a [u8], InodeId)>,
-        mut object: impl FnMut(InodeId) -> Option<Arc<Object<'a>>>,
+        paths: Arc<Paths>,
+        mut object: impl FnMut(InodeId) -> Arc<Object<'a>>,
     ) -> Tree<'a> {
-        let mut tree = Tree {
-            objects: FxHashMap::default(),
-            paths: BTreeMap::new(),
-        };
-        if let Some(root) = object(InodeId::ROOT) {
-            tree.objects.insert(InodeId::ROOT, root);
+        let mut objects = FxHashMap::default();
+        objects.reserve(paths.len() + 1);
+        objects.insert(InodeId::ROOT, object(InodeId::ROOT));
+        for inode in paths.values() {
+            objects.entry(*inode).or_insert_with(|| object(*inode));
         }
-        let mut open: Vec<(Vec<u8>, InodeId, Vec<InodeId>)> =
-            vec![(Vec::new(), InodeId::ROOT, vec![InodeId::ROOT])];
-        while let Some((path, directory, above)) = open.pop() {
-            for (name, inode) in entries(directory) {
-                let mut inner = path.clone();
-                if !inner.is_empty() {
-                    inner.push(b'/');
-                }
-                inner.extend(name);
-                let known = match tree.objects.get(&inode) {
-                    Some(known) => known.clone(),
-                    None => match object(inode) {
-                        Some(new) => new,
-                        None => continue,
-                    },
-                };
-                if above.contains(&inode) {
-                    continue;
-                }
-                if known.kind == InodeKind::Directory {
-                    let mut above = above.clone();
-                    above.push(inode);
-                    open.push((inner.clone(), inode, above));
-                }
-                tree.objects.insert(inode, known);
-                tree.paths.insert(inner, inode);
-            }
-        }
-        tree
+        Tree { objects, paths }
     }
 
     /// Paths as seen from the watched folder, in order, each with what it names.

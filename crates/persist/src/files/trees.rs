@@ -5,13 +5,13 @@
 //! value, and a window of nodes behind the first pending one. Nodes become durable in any order; one
 //! that is durable behind a pending one waits in the window.
 
-use super::STALE_BYTE;
 use super::content::Content;
+use super::effect::{change, lose, rename_slot};
 use super::model::{Filler, Model};
-use super::op::{BLOCK_BYTES, Class, Kind, MicroOp, Subject};
-use super::tree::{Object, Tree};
+use super::op::{Kind, MicroOp, Subject};
+use super::tree::{self, Object, Paths, Tree};
 use crate::graph::NodeId;
-use crashpoint_trace::files::{Allocation, Before, InodeId, InodeKind, Slot};
+use crashpoint_trace::files::{Before, InodeId, InodeKind, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -42,6 +42,9 @@ struct File<'a> {
 /// What a file looks like with these of its pending nodes kept.
 type Known<'a> = FxHashMap<(InodeId, Vec<NodeId>, Filler), Arc<Object<'a>>>;
 
+/// Names that are not as settled, and whose they are.
+type Changed<'a> = BTreeMap<Slot<'a>, Option<InodeId>>;
+
 /// States of files that are remembered.
 const MOST_KNOWN: usize = 1 << 14;
 
@@ -57,94 +60,8 @@ pub struct Trees<'a> {
     /// How many nodes were seen.
     seen: usize,
     known: Known<'a>,
-}
-
-/// A node's effect on a name.
-fn rename_slot(kind: &Kind<'_>, slot: Slot<'_>, value: Option<InodeId>) -> Option<InodeId> {
-    let without = |inode: InodeId| value.filter(|value| *value != inode);
-    match *kind {
-        Kind::Link { inode, .. } | Kind::ExchangeHalf { inode, .. } => Some(inode),
-        Kind::Unlink { inode, .. } => without(inode),
-        Kind::Rename {
-            from, to, inode, ..
-        } => match slot == to {
-            true => Some(inode),
-            // Somebody else may have taken the old name.
-            false if slot == from => without(inode),
-            false => value,
-        },
-        Kind::RenameTarget { to, inode, .. } => match slot == to {
-            true => Some(inode),
-            false => value,
-        },
-        Kind::RenameSource { inode, .. } => without(inode),
-        Kind::Exchange {
-            first,
-            first_inode,
-            second_inode,
-            ..
-        } => match slot == first {
-            true => Some(second_inode),
-            false => Some(first_inode),
-        },
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => value,
-    }
-}
-
-/// A node's effect on a file.
-fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
-    let content = &mut object.content;
-    match *kind {
-        Kind::Write {
-            offset, data, grow, ..
-        } => {
-            content.write(offset, data);
-            if let Some(to) = grow {
-                content.grow(to);
-            }
-        }
-        Kind::Grow { to, .. } => content.grow(to),
-        Kind::Shrink { to, .. } => content.shrink(to),
-        Kind::Allocate {
-            offset,
-            length,
-            what,
-            to,
-            ..
-        } => match what {
-            Allocation::Reserve | Allocation::ReserveKeepSize => content.grow(to),
-            Allocation::PunchHole | Allocation::ZeroKeepSize => content.punch(offset, length),
-            Allocation::Zero => {
-                content.punch(offset, length);
-                content.grow(to);
-            }
-            Allocation::Collapse => content.collapse(offset, length),
-            Allocation::Insert => content.insert(offset, length),
-        },
-        Kind::SetXattr { name, value, .. } => {
-            match value {
-                Some(value) => object.xattrs.insert(name, value),
-                None => object.xattrs.remove(name),
-            };
-        }
-        Kind::SetMode { mode, .. } => object.mode = mode,
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Link { .. }
-        | Kind::Unlink { .. }
-        | Kind::Rename { .. }
-        | Kind::RenameTarget { .. }
-        | Kind::RenameSource { .. }
-        | Kind::Exchange { .. }
-        | Kind::ExchangeHalf { .. } => {}
-    }
+    /// Successive states often have the same names.
+    last_paths: Option<(Changed<'a>, Arc<Paths>)>,
 }
 
 impl<'a> Trees<'a> {
@@ -176,14 +93,15 @@ impl<'a> Trees<'a> {
             slots: FxHashMap::default(),
             seen: 0,
             known: Known::default(),
+            last_paths: None,
         }
     }
 
     /// Takes in nodes that were issued since the last time.
     fn see(&mut self, nodes: &[MicroOp<'a>]) {
-        for index in self.seen..nodes.len() {
-            let node = NodeId(index as u32);
-            let kind = &nodes[index].kind;
+        for (index, op) in (0..).zip(nodes).skip(self.seen) {
+            let node = NodeId(index);
+            let kind = &op.kind;
             if let Kind::Create { inode, kind, mode } = *kind {
                 self.create(inode, kind, mode);
             }
@@ -207,6 +125,7 @@ impl<'a> Trees<'a> {
             window: Window::new(),
         };
         self.files.insert(inode, file);
+        self.last_paths = None;
     }
 
     fn wait(&mut self, node: NodeId, kind: &Kind<'a>, durable: bool) {
@@ -275,6 +194,7 @@ impl<'a> Trees<'a> {
             return;
         };
         mark(window, node);
+        self.last_paths = None;
         let names = self.names.entry(slot.directory).or_default();
         while let Some(waiting) = window.pop_front_if(|waiting| waiting.durable) {
             let before = names.get(slot.name).copied();
@@ -311,8 +231,13 @@ impl<'a> Trees<'a> {
     pub fn tree(&mut self, kept: &[NodeId], nodes: &[MicroOp<'a>], filler: Filler) -> Tree<'a> {
         self.see(nodes);
         let kept: FxHashSet<NodeId> = kept.iter().copied().collect();
-        let mut over: FxHashMap<InodeId, BTreeMap<&'a [u8], Option<InodeId>>> =
-            FxHashMap::default();
+        let paths = self.paths(&kept, nodes);
+        Tree::build(paths, |inode| self.object(inode, &kept, nodes, filler))
+    }
+
+    /// Names that are not as settled.
+    fn changed_names(&self, kept: &FxHashSet<NodeId>, nodes: &[MicroOp<'a>]) -> Changed<'a> {
+        let mut changed = Changed::new();
         for (slot, window) in &self.slots {
             let settled = self.names.get(&slot.directory);
             let before = settled.and_then(|names| names.get(slot.name)).copied();
@@ -323,24 +248,39 @@ impl<'a> Trees<'a> {
                 rename_slot(&nodes[waiting.node.index()].kind, *slot, value)
             });
             if after != before {
-                over.entry(slot.directory)
-                    .or_default()
-                    .insert(slot.name, after);
+                changed.insert(*slot, after);
             }
         }
-        let names = self.names.clone();
+        changed
+    }
+
+    fn paths(&mut self, kept: &FxHashSet<NodeId>, nodes: &[MicroOp<'a>]) -> Arc<Paths> {
+        let changed = self.changed_names(kept, nodes);
+        if let Some((known, paths)) = &self.last_paths
+            && *known == changed
+        {
+            return paths.clone();
+        }
         let entries = |directory: InodeId| {
-            let settled = names.get(&directory).into_iter().flatten();
-            let changed = over.get(&directory);
-            let same = settled.filter(move |(name, _)| {
-                changed.is_none_or(|changed| !changed.contains_key(*name))
-            });
-            let new = changed.into_iter().flatten();
-            let new = new.filter_map(|(name, inode)| Some((*name, (*inode)?)));
+            let slot = |name: &'a [u8]| Slot { directory, name };
+            let settled = self.names.get(&directory).into_iter().flatten();
+            let same = settled.filter(|(name, _)| !changed.contains_key(&slot(name)));
+            let range = slot(b"")..;
+            let new = changed
+                .range(range)
+                .take_while(|(slot, _)| slot.directory == directory)
+                .filter_map(|(slot, inode)| Some((slot.name, (*inode)?)));
             let all = same.map(|(name, inode)| (*name, *inode)).chain(new);
-            all.collect::<Vec<_>>()
+            all.filter(|(_, inode)| self.files.contains_key(inode))
+                .collect()
         };
-        Tree::build(entries, |inode| self.object(inode, &kept, nodes, filler))
+        let is_directory = |inode: InodeId| {
+            let file = self.files.get(&inode);
+            file.is_some_and(|file| file.base.kind == InodeKind::Directory)
+        };
+        let paths = Arc::new(tree::paths(entries, is_directory));
+        self.last_paths = Some((changed, paths.clone()));
+        paths
     }
 
     fn object(
@@ -349,25 +289,23 @@ impl<'a> Trees<'a> {
         kept: &FxHashSet<NodeId>,
         nodes: &[MicroOp<'a>],
         filler: Filler,
-    ) -> Option<Arc<Object<'a>>> {
-        let file = self.files.get_mut(&inode)?;
+    ) -> Arc<Object<'a>> {
+        let Some(file) = self.files.get_mut(&inode) else {
+            return Arc::new(Object::nothing().hashed());
+        };
         if file.base.hash == 0 {
             let base = Arc::make_mut(&mut file.base);
             *base = std::mem::replace(base, Object::nothing()).hashed();
         }
         if file.window.is_empty() {
-            return Some(file.base.clone());
+            return file.base.clone();
         }
         let there = |waiting: &&Waiting| waiting.durable || kept.contains(&waiting.node);
-        let own: Vec<NodeId> = file
-            .window
-            .iter()
-            .filter(there)
-            .map(|waiting| waiting.node)
-            .collect();
+        let own = file.window.iter().filter(there);
+        let own: Vec<NodeId> = own.map(|waiting| waiting.node).collect();
         let key = (inode, own, filler);
         if let Some(known) = self.known.get(&key) {
-            return Some(known.clone());
+            return known.clone();
         }
         let mut object = Object::clone(&file.base);
         for waiting in &file.window {
@@ -383,7 +321,7 @@ impl<'a> Trees<'a> {
             self.known.clear();
         }
         self.known.insert(key, object.clone());
-        Some(object)
+        object
     }
 
     /// What may stand in place of lost data, where it makes a difference for this state.
@@ -396,36 +334,5 @@ impl<'a> Trees<'a> {
             }
         }
         fillers
-    }
-}
-
-/// What a lost write leaves where nothing was written before: a block that the file has got and
-/// nobody has written, or the rest of one.
-fn lose(kind: &Kind<'_>, object: &mut Object<'_>, fresh: bool, tail: bool) {
-    let Kind::Write {
-        offset,
-        data,
-        class,
-        ..
-    } = *kind
-    else {
-        return;
-    };
-    let end = offset + data.len();
-    let block = offset / BLOCK_BYTES * BLOCK_BYTES;
-    let behind = end.div_ceil(BLOCK_BYTES) * BLOCK_BYTES;
-    let content = &mut object.content;
-    match class {
-        Class::Over => {}
-        Class::Tail => {
-            if tail {
-                content.fill_gaps(offset, end, STALE_BYTE);
-            }
-        }
-        Class::Fresh | Class::Both => match content.is_gap(block, behind) {
-            true if fresh => content.fill_gaps(block, behind, STALE_BYTE),
-            false if tail => content.fill_gaps(offset, end, STALE_BYTE),
-            true | false => {}
-        },
     }
 }

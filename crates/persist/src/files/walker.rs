@@ -2,7 +2,7 @@
 
 use super::inode::Inode;
 use super::model::{FsyncDirectory, Model, Rename};
-use super::op::{Kind, MicroOp};
+use super::op::{Growth, Kind, MicroOp};
 use super::order::Order;
 use super::paths::Paths;
 use crate::graph::{Fed, Frontier, NodeId};
@@ -135,8 +135,10 @@ impl<'a> Walker<'a> {
     }
 
     /// Whether this call, if it is the next one or the one that was begun, makes anything durable.
-    /// The moment before it is when a crash may lose the most.
+    /// The moment before it is when a crash may lose the most. Of a call that was not begun and
+    /// writes as well as syncs, it is taken to.
     pub fn completes(&self, call: &Call<'a>) -> bool {
+        let begun = self.calls != 0 && self.origin.order == call.order;
         let mut writes = false;
         call.effects.iter().any(|effect| match effect {
             Effect::Sync(sync) => {
@@ -151,7 +153,7 @@ impl<'a> Walker<'a> {
             | Effect::Allocate { .. }
             | Effect::SetXattr { .. }
             | Effect::SetMode { .. } => {
-                writes = true;
+                writes = !begun;
                 false
             }
             Effect::New { .. } | Effect::LastClose { .. } | Effect::Output { .. } => false,
@@ -378,7 +380,7 @@ impl<'a> Walker<'a> {
                 } => {
                     let inode = &mut self.inodes[inode.index()];
                     inode.became_allocated(node, offset, offset + data.len());
-                    if let Some(to) = grow {
+                    if let Some(Growth { to, .. }) = grow {
                         inode.became_sure(node, to);
                     }
                 }

@@ -6,7 +6,7 @@
 
 use super::inode::CutKind;
 use super::model::{Copy, DataOrder, Filler, Place, SizeOrder, Tear};
-use super::op::{BLOCK_BYTES, Class, Data, Kind, SECTOR_BYTES};
+use super::op::{BLOCK_BYTES, Class, Data, Growth, Kind, SECTOR_BYTES};
 use super::walker::{Stand, Walker};
 use crate::graph::NodeId;
 use crashpoint_trace::files::{Allocation, InodeId, Through};
@@ -46,7 +46,7 @@ impl<'a> Piece<'a> {
         }
     }
 
-    fn kind(&self, class: Class, grow: Option<u64>) -> Kind<'a> {
+    fn kind(&self, class: Class, grow: Option<Growth>) -> Kind<'a> {
         Kind::Write {
             inode: self.inode,
             offset: self.offset,
@@ -100,7 +100,11 @@ impl<'a> Walker<'a> {
         let (first, last) = (floor(from, BLOCK_BYTES), ceil(to, BLOCK_BYTES));
         let mut needs = inode.writers(first, last);
         needs.extend(inode.held_up_by(from, to));
-        let grow = (to > inode.size()).then_some(to);
+        let from_size = inode.size();
+        let grow = (to > from_size).then_some(Growth {
+            from: from_size,
+            to,
+        });
         if grow.is_some() {
             needs.extend(inode.last_size);
             needs.extend(&inode.floating);
@@ -208,7 +212,7 @@ impl<'a> Walker<'a> {
         &mut self,
         piece: Piece<'a>,
         class: Class,
-        grow: Option<u64>,
+        grow: Option<Growth>,
         needs: &[NodeId],
         stand: Stand,
         unit: u64,
@@ -257,17 +261,18 @@ impl<'a> Walker<'a> {
             return;
         }
         let to = piece.end();
-        if waits && piece.offset >= from {
+        // Without the size nobody sees a block that lies behind it as a whole, nor what else is
+        // written to it: data and size may as well be one, or the data wait for the size.
+        let unseen = floor(piece.offset, BLOCK_BYTES) >= from;
+        if waits && unseen {
             let needs = self.size_needs(piece.inode, piece.offset, to);
-            let node = self.put(piece, class, Some(to), &needs, stand, unit);
+            let grow = Some(Growth { from, to });
+            let node = self.put(piece, class, grow, &needs, stand, unit);
             self.sized(piece.inode, node, to, stand);
         } else if waits {
             let data = self.put(piece, class, None, &[], Stand::Free, unit);
             self.grow(piece.inode, to, &[data], stand);
         } else {
-            // Without the size nobody sees a block that lies behind it as a whole, so that it may
-            // as well wait for the size.
-            let unseen = floor(piece.offset, BLOCK_BYTES) >= from;
             let ordered = self.model.size.order == SizeOrder::Kept;
             let grown = self.grow(piece.inode, to, &[], stand);
             let needs = match unseen && ordered {

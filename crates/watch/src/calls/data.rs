@@ -37,6 +37,9 @@ impl Watcher<'_> {
         match description.subject {
             Subject::Inode(inode) if description.own.is_some() => {
                 self.compare_mapped(by, Some(inode))?;
+                if self.can_defer(&description, arguments) {
+                    return self.defer(by, arguments, description, inode);
+                }
                 Ok(Entry::Await(What::Write(Write { description, inode })))
             }
             Subject::Stream(stream) => {
@@ -88,11 +91,11 @@ impl Watcher<'_> {
         taken: u64,
     ) -> Result<(), WatchError> {
         let Write { description, inode } = write;
+        let bytes;
         let mut effects = Vec::new();
-        let mut bytes = Vec::new();
         let mut text = String::new();
         if let (Some(own), 1..) = (&description.own, taken) {
-            let flags = rustix::fs::fcntl_getfl(own).unwrap_or(OFlags::empty());
+            let flags = description.flags.get();
             let extra = match arguments.call() {
                 libc::SYS_pwritev2 => arguments.flags(5),
                 _ => 0,
@@ -110,40 +113,50 @@ impl Watcher<'_> {
                     reason: "the memory was gone when it had returned".into(),
                 })?;
             }
-            let through = match flags.contains(OFlags::DIRECT) {
-                true => Through::Direct,
-                false => Through::Cache,
-            };
             if let Some(shadow) = &mut self.inodes.get_mut(inode).shadow {
                 shadow.wrote(offset, &bytes);
             }
-            effects.push(Effect::Write {
-                inode,
-                offset,
-                bytes: &bytes,
-                through,
-            });
-            effects.extend(synced_by(flags, extra).map(|full| {
-                let length = taken;
-                Effect::Sync(match full {
-                    true => SyncKind::FullRange {
-                        inode,
-                        offset,
-                        length,
-                    },
-                    false => SyncKind::DataRange {
-                        inode,
-                        offset,
-                        length,
-                    },
-                })
-            }));
+            effects.extend(write_effects(inode, offset, &bytes, flags, extra));
         }
         effects.extend(self.release([description]));
-        self.emit(by, &text, effects)?;
-        drop(bytes);
-        Ok(())
+        self.emit(by, &text, effects)
     }
+}
+
+/// A write, and that it is durable if it was asked to be.
+pub fn write_effects(
+    inode: InodeId,
+    offset: u64,
+    bytes: &[u8],
+    flags: OFlags,
+    extra: i32,
+) -> impl Iterator<Item = Effect<'_>> {
+    let through = match flags.contains(OFlags::DIRECT) {
+        true => Through::Direct,
+        false => Through::Cache,
+    };
+    let length = bytes.len() as u64;
+    let synced = synced_by(flags, extra).map(move |full| {
+        Effect::Sync(match full {
+            true => SyncKind::FullRange {
+                inode,
+                offset,
+                length,
+            },
+            false => SyncKind::DataRange {
+                inode,
+                offset,
+                length,
+            },
+        })
+    });
+    let write = Effect::Write {
+        inode,
+        offset,
+        bytes,
+        through,
+    };
+    [Some(write), synced].into_iter().flatten()
 }
 
 fn written_at(own: &OwnedFd, arguments: &Arguments, flags: OFlags, extra: i32, taken: u64) -> u64 {
@@ -168,7 +181,7 @@ fn written_at(own: &OwnedFd, arguments: &Arguments, flags: OFlags, extra: i32, t
 }
 
 /// Whether a write is durable when it returns: with all metadata, or with what reading needs.
-fn synced_by(flags: OFlags, extra: i32) -> Option<bool> {
+pub fn synced_by(flags: OFlags, extra: i32) -> Option<bool> {
     let raw = flags.bits() as i32;
     if raw & libc::O_SYNC == libc::O_SYNC || extra & libc::RWF_SYNC != 0 {
         Some(true)

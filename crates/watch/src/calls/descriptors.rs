@@ -55,7 +55,12 @@ impl Watcher<'_> {
         by: By<'_>,
         arguments: &Arguments,
     ) -> Result<Entry, WatchError> {
+        let sets_flags = arguments.call() == libc::SYS_fcntl && arguments.flags(1) == libc::F_SETFL;
         Ok(match self.description(by.tid, arguments.descriptor(0)) {
+            Some(description) if sets_flags => match description.own {
+                Some(_) => Entry::Await(What::SetFlags(description)),
+                None => Entry::Pass,
+            },
             Some(description) => Entry::Await(What::Duplicate(description)),
             None => Entry::Pass,
         })

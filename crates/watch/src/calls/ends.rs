@@ -34,9 +34,12 @@ impl Watcher<'_> {
         let name = crate::table::name(by.number);
         let reason = || "the program was killed within it".to_owned();
         match pending.what {
-            What::Output(_) | What::Duplicate(_) | What::Place | What::Sync(_) | What::Map(_) => {
-                Ok(())
-            }
+            What::Output(_)
+            | What::Duplicate(_)
+            | What::SetFlags(_)
+            | What::Place
+            | What::Sync(_)
+            | What::Map(_) => Ok(()),
             // Dies by `exit`: other threads are killed wherever they are.
             What::Write(write) => {
                 let text = format!("{name}(\"{}\")", self.inodes.path(write.inode));

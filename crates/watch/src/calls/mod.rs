@@ -6,6 +6,7 @@
 
 mod attributes;
 mod data;
+mod deferred;
 mod descriptors;
 mod ends;
 mod maps;
@@ -15,6 +16,8 @@ mod open;
 mod output;
 mod resolve;
 mod sync;
+
+pub use deferred::Deferred;
 
 use crate::WatchError;
 use crate::descriptors::{Description, Subject};
@@ -65,6 +68,8 @@ pub enum Entry {
     Pass,
     /// Its end matters.
     Await(What),
+    /// How it ended can be seen at the next stop.
+    Defer(Box<Deferred>),
 }
 
 /// What has to be known at the end of a call.
@@ -75,6 +80,8 @@ pub enum What {
     Output(output::Output),
     Open(open::Open),
     Duplicate(Rc<Description>),
+    /// `fcntl(F_SETFL)`.
+    SetFlags(Rc<Description>),
     Rename(names::Rename),
     Link(names::Link),
     Create(names::Create),
@@ -102,7 +109,9 @@ impl Watcher<'_> {
     /// Whether a call may touch the folder, so that it has to be alone.
     pub fn needs_turn(&mut self, tid: Tid, kind: Kind, arguments: &Arguments) -> bool {
         let by_descriptor = match kind {
-            Kind::Send | Kind::Close | Kind::Duplicate | Kind::Place => return false,
+            Kind::Send | Kind::Close | Kind::Duplicate | Kind::Place | Kind::Processors => {
+                return false;
+            }
             Kind::Open | Kind::Rename | Kind::Link | Kind::Create | Kind::Unlink => return true,
             Kind::Map => return self.map_needs_turn(tid, arguments),
             Kind::Write | Kind::Control => 0,
@@ -148,6 +157,10 @@ impl Watcher<'_> {
             Kind::Map => self.look_at_map(by, arguments),
             Kind::Place => Ok(Entry::Await(What::Place)),
             Kind::Control => self.look_at_control(by, arguments),
+            Kind::Processors => {
+                self.together.end();
+                Ok(Entry::Pass)
+            }
         }
     }
 
@@ -162,7 +175,9 @@ impl Watcher<'_> {
         if returned < 0 && returned > -4096 {
             let left = match pending.what {
                 What::Write(write) => self.release([write.description]),
-                What::Duplicate(description) => self.release([description]),
+                What::Duplicate(description) | What::SetFlags(description) => {
+                    self.release([description])
+                }
                 What::Move(_)
                 | What::Output(_)
                 | What::Open(_)
@@ -189,6 +204,15 @@ impl Watcher<'_> {
             What::Open(open) => self.opened(by, open, returned as i32),
             What::Duplicate(description) => {
                 self.duplicated(by, arguments, description, returned as i32)
+            }
+            What::SetFlags(description) => {
+                if let Some(own) = &description.own
+                    && let Ok(flags) = rustix::fs::fcntl_getfl(own)
+                {
+                    description.flags.set(flags);
+                }
+                let closed = self.release([description]);
+                self.emit_closed(by, closed)
             }
             What::Rename(rename) => self.renamed(by, rename),
             What::Link(link) => self.linked(by, link),

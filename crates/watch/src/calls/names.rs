@@ -192,7 +192,7 @@ impl Watcher<'_> {
             return Ok(Entry::Pass);
         };
         let inode = self.inodes.find(Number::from(&stat));
-        let shown = inode.map_or(given, |inode| self.inodes.path(inode));
+        let shown = inode.map_or(given, |inode| self.inodes.path(inode).to_string());
         self.compare_mapped(by, inode)?;
         Ok(Entry::Await(What::Link(Link { inode, shown, to })))
     }

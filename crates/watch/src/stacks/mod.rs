@@ -24,7 +24,7 @@ use std::ops::Range;
 /// A stack is not followed further.
 const MAX_FRAMES: usize = 128;
 /// How much of a stack is read at first, and then at a time.
-const FIRST_BYTES: usize = 4 << 10;
+const FIRST_BYTES: usize = 2 << 10;
 const MORE_BYTES: usize = 32 << 10;
 /// Frames farther away than this from the innermost are not believed.
 const MAX_STACK_BYTES: u64 = 64 << 20;
@@ -50,6 +50,8 @@ pub struct Stacks {
     /// Kept to be used again.
     addresses: Vec<u64>,
     memory: Vec<u8>,
+    /// The memory is of the thread that is looked at next.
+    ready: bool,
 }
 
 impl Stacks {
@@ -63,6 +65,7 @@ impl Stacks {
             frames: FxHashSet::default(),
             addresses: Vec::new(),
             memory: Vec::new(),
+            ready: false,
         }
     }
 
@@ -80,6 +83,15 @@ impl Stacks {
         if code.is_some_and(|code| code.regions.iter().any(touches)) {
             self.code.remove(&leader);
         }
+    }
+
+    /// Reads what a call was given, and the top of the stack with it.
+    pub fn read_with(&mut self, tid: Tid, stack: u64, address: u64, to: &mut [u8]) -> usize {
+        self.memory.resize(FIRST_BYTES, 0);
+        let (read, on_stack) = ptrace::read_two(tid, (address, to), (stack, &mut self.memory));
+        self.memory.truncate(on_stack);
+        self.ready = true;
+        read
     }
 
     /// The stack of a stopped thread.
@@ -114,7 +126,9 @@ impl Stacks {
         };
         let mut memory = std::mem::take(&mut self.memory);
         let base = registers.rsp;
-        memory.clear();
+        if !std::mem::take(&mut self.ready) {
+            memory.clear();
+        }
         let mut read_word = |address: u64| -> Result<u64, ()> {
             let from = address
                 .checked_sub(base)

@@ -16,8 +16,8 @@ pub fn resolve<'a>(
     for group in frames.chunk_by(|a, b| a.module == b.module) {
         let path = path(group[0].module);
         let loader = Loader::new(path).ok();
-        let bytes = std::fs::read(path).unwrap_or_default();
-        let bounds = Bounds::new(&bytes);
+        // Only for those that have nothing else.
+        let mut bytes = None;
         for frame in group {
             let found = loader
                 .as_ref()
@@ -29,7 +29,11 @@ pub fn resolve<'a>(
                     .and_then(|loader| loader.find_symbol(frame.offset));
                 let function = match symbol {
                     Some(symbol) => demangled(symbol.into()),
-                    None => bounds.name(frame.offset),
+                    None => {
+                        let bytes = bytes.get_or_insert_with(|| std::fs::read(path));
+                        let bytes = bytes.as_ref().map_or(&[][..], |bytes| bytes);
+                        Bounds::new(bytes).name(frame.offset)
+                    }
                 };
                 found.push(Frame {
                     module: path.to_owned(),

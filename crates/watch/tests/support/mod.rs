@@ -39,6 +39,15 @@ pub fn watch(
     scratch: &Path,
     command: &[OsString],
 ) -> Result<(Recorded, FileRecording), WatchError> {
+    watch_for(scratch, command, Duration::from_secs(60))
+}
+
+/// The same, for this long.
+pub fn watch_for(
+    scratch: &Path,
+    command: &[OsString],
+    timeout: Duration,
+) -> Result<(Recorded, FileRecording), WatchError> {
     let data = scratch.join("data");
     std::fs::create_dir_all(&data).expect("a folder");
     let mut command = command.to_vec();

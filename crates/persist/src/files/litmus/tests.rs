@@ -1,3 +1,5 @@
+//! Every litmus test under every model, and every rule by some test.
+
 use super::*;
 use crate::files::Model;
 
@@ -113,6 +115,36 @@ fn every_test_speaks_of_every_model() {
             assert!(says, "{} says nothing of {model}", litmus.name);
         }
     }
+}
+
+#[test]
+fn operations_are_read_as_they_are_written() {
+    for litmus in all() {
+        for (op, text) in litmus.program.iter().zip(&litmus.texts) {
+            assert_eq!(op.to_string(), *text);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_test_is_shown_with_its_line() {
+    let error = |text: &str| Litmus::parse(text).expect_err("it is wrong").to_string();
+    assert_eq!(
+        error("litmus a\nprogram\n  crate f\n"),
+        "line 3: `crate f` is no operation"
+    );
+    assert_eq!(
+        error("litmus a\nprogram\n  unlink f\n"),
+        "line 1: there is no `f`"
+    );
+    assert_eq!(
+        error("rules K1\n"),
+        "line 1: `rules` before any `litmus NAME`"
+    );
+    assert_eq!(
+        error("litmus a\nallow xfs\n  -\n  -\n"),
+        "line 4: this state was told before"
+    );
 }
 
 #[test]

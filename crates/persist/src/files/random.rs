@@ -1,0 +1,459 @@
+//! The graph against the reference, and laws that all models keep, over random small programs.
+
+use super::litmus::{self, File, How, Litmus, Op};
+use super::reference::{ALL, Reference};
+use super::{Change, Data, Filler, Model, Object, PatchSource, Tree, Trees, Walker};
+use crate::graph::{Cut, NodeId};
+use crashpoint_trace::files::{Allocation, Before, Call, InodeId, InodeKind};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+const FILES: [&str; 4] = ["f", "g", "d/f", "e/g"];
+
+fn setup() -> Vec<Op> {
+    let create = |path: &str| Op::Create {
+        path: path.to_owned(),
+    };
+    let fill = |path: &str, bytes: Vec<u8>| Op::Append {
+        file: File::Path(path.to_owned()),
+        bytes,
+        how: How::Plain,
+    };
+    vec![
+        Op::Mkdir {
+            path: "d".to_owned(),
+        },
+        create("f"),
+        fill("f", vec![b'O'; 700]),
+        create("g"),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let path = || prop::sample::select(FILES.to_vec()).prop_map(str::to_owned);
+    let file = || path().prop_map(File::Path);
+    let directory = || prop::sample::select(vec![".", "d", "e"]).prop_map(str::to_owned);
+    let letter = || prop::sample::select(vec![b'A', b'B', b'C']);
+    let offset = prop::sample::select(vec![0u64, 1, 300, 600, 700, 4000, 4096]);
+    let how = prop::sample::select(vec![
+        How::Plain,
+        How::Plain,
+        How::Plain,
+        How::Dsync,
+        How::Sync,
+    ]);
+    let size = prop::sample::select(vec![0u64, 1, 100, 600, 4096, 5000]);
+    prop_oneof![
+        2 => path().prop_map(|path| Op::Create { path }),
+        1 => Just(Op::Mkdir { path: "e".to_owned() }),
+        1 => (file(), path()).prop_map(|(file, path)| Op::Link { file, path }),
+        2 => path().prop_map(|path| Op::Unlink { path }),
+        3 => (path(), path()).prop_map(|(from, to)| Op::Rename { from, to }),
+        1 => Just(Op::Rename { from: "d".to_owned(), to: "e".to_owned() }),
+        1 => (path(), path()).prop_map(|(first, second)| Op::Exchange { first, second }),
+        5 => (file(), offset, letter(), 1..300usize, how.clone()).prop_map(
+            |(file, offset, letter, length, how)| Op::Write {
+                file,
+                offset,
+                bytes: vec![letter; length],
+                how,
+            }
+        ),
+        3 => (file(), letter(), 1..100usize, how).prop_map(|(file, letter, length, how)| {
+            let bytes = vec![letter; length];
+            Op::Append { file, bytes, how }
+        }),
+        3 => (file(), size).prop_map(|(file, size)| Op::Truncate { file, size }),
+        1 => file().prop_map(|file| Op::Allocate {
+            file,
+            offset: 0,
+            length: 4096,
+            what: Allocation::PunchHole,
+        }),
+        1 => file().prop_map(|file| Op::Allocate {
+            file,
+            offset: 0,
+            length: 8192,
+            what: Allocation::Reserve,
+        }),
+        1 => file().prop_map(|file| Op::Chmod { file, mode: 0o600 }),
+        2 => file().prop_map(|file| Op::Fsync { file }),
+        1 => file().prop_map(|file| Op::Fdatasync { file }),
+        2 => directory().prop_map(|path| Op::Fsync { file: File::Path(path) }),
+        1 => Just(Op::Sync),
+    ]
+}
+
+/// As many operations of the list as make sense one after the other.
+fn program(ops: Vec<Op>) -> Litmus {
+    let mut sensible: Vec<Op> = Vec::new();
+    for op in ops {
+        let confused = match &op {
+            Op::Rename { from, to } => from == to || from == "d" && uses(&sensible, "e"),
+            Op::Exchange { first, second } => first == second,
+            Op::Link { file, path } => {
+                let there = Op::Fsync {
+                    file: File::Path(path.clone()),
+                };
+                *file == File::Path(path.clone()) || runs(&sensible, there)
+            }
+            Op::Fsync { .. } | Op::Fdatasync { .. } => false,
+            _ => false,
+        };
+        if !confused && runs(&sensible, op.clone()) {
+            sensible.push(op);
+        }
+    }
+    Litmus::new("random", setup(), sensible).expect("each operation was tried")
+}
+
+fn runs(program: &[Op], op: Op) -> bool {
+    let mut longer = program.to_vec();
+    longer.push(op);
+    Litmus::new("random", setup(), longer).is_ok()
+}
+
+fn uses(program: &[Op], path: &str) -> bool {
+    program.iter().any(|op| match op {
+        Op::Mkdir { path: made } => made == path,
+        _ => false,
+    })
+}
+
+/// Shown as it is written.
+struct Program(Litmus);
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for op in &self.0.program {
+            writeln!(to, "  {op}")?;
+        }
+        Ok(())
+    }
+}
+
+fn programs(length: usize) -> impl Strategy<Value = Program> {
+    prop::collection::vec(op(), 1..length).prop_map(|ops| Program(program(ops)))
+}
+
+/// More states than this, and a program is not for comparing all of them.
+const MOST_STATES: u64 = 3000;
+
+/// All states now, or nothing if there are too many.
+fn states<'a>(walker: &Walker<'a>, trees: &mut Trees<'a>) -> Option<BTreeSet<String>> {
+    let frontier = walker.frontier();
+    if frontier.count().value > MOST_STATES.into() {
+        return None;
+    }
+    let mut states = BTreeSet::new();
+    for cut in frontier.cuts() {
+        let kept = frontier.kept(&cut);
+        for filler in trees.fillers(&kept, walker.nodes()) {
+            states.insert(trees.tree(&kept, walker.nodes(), filler).summary());
+        }
+    }
+    Some(states)
+}
+
+fn compare(litmus: &Litmus) -> Result<(), TestCaseError> {
+    let (before, calls) = litmus.calls();
+    for (name, fs) in ALL {
+        let model = Model::builtin(name).expect("a built-in model");
+        let mut walker = Walker::new(&model, &before);
+        let mut trees = Trees::new(&model, &before);
+        let mut reference = Reference::new(fs, &before);
+        for (index, call) in calls.iter().enumerate() {
+            walker.begin(call);
+            reference.begin(call);
+            let Some(seen) = states(&walker, &mut trees) else {
+                break;
+            };
+            let within = reference.states();
+            prop_assert_eq!(&seen, &within, "{} within call {}", name, index);
+            let completes = walker.completes(call);
+            let fed = walker.end(call);
+            prop_assert_eq!(completes, fed.fence, "{} completes {}", name, index);
+            trees.settle(&walker.take_durable(), walker.nodes());
+            reference.end(call);
+            let seen = states(&walker, &mut trees).expect("a sync makes states fewer");
+            prop_assert_eq!(seen, reference.states(), "{} after call {}", name, index);
+        }
+    }
+    Ok(())
+}
+
+/// Every program of three of these: what is next to what decides, not how much there is of it.
+#[test]
+fn every_short_program_leaves_what_the_reference_says() {
+    let text = [
+        "create d/f",
+        "write f 600 A*300",
+        "append g B*1",
+        "write g 4096 C*1",
+        "truncate f 1",
+        "rename f g",
+        "rename g d/f",
+        "unlink f",
+        "fsync g",
+        "fdatasync f",
+        "fsync d",
+        "append f D*1 dsync",
+    ];
+    let lines: Vec<String> = text.iter().map(|line| format!("  {line}\n")).collect();
+    let mut tried = 0;
+    for number in 0..lines.len().pow(3) {
+        let digits = [1, 12, 144].map(|unit| number / unit % 12);
+        let body: String = digits.iter().map(|digit| lines[*digit].as_str()).collect();
+        let setup: String = setup().iter().map(|op| format!("  {op}\n")).collect();
+        let text = format!("litmus short\nsetup\n{setup}program\n{body}");
+        // Not every order makes sense: a file has to be there to be removed.
+        let Ok(parsed) = Litmus::parse(&text) else {
+            continue;
+        };
+        tried += 1;
+        if let Err(error) = compare(&parsed[0]) {
+            panic!("{error}\n{text}");
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+}
+
+fn all_states<'a>(name: &str, before: &Before<'a>, calls: &[Call<'a>]) -> Option<litmus::States> {
+    let model = Model::builtin(name).expect("a built-in model");
+    let mut walker = Walker::new(&model, before);
+    for call in calls {
+        walker.begin(call);
+        if walker.frontier().count().value > MOST_STATES.into() {
+            return None;
+        }
+        walker.end(call);
+    }
+    Some(litmus::states(&model, before, calls))
+}
+
+/// What the second model of a pair allows, the first does.
+const WEAKER: [(&str, &str); 6] = [
+    ("posix", "ext4-ordered"),
+    ("posix", "xfs"),
+    ("posix", "btrfs"),
+    ("ext4-ordered", "ext4-journal"),
+    ("ext4-ordered", "ext4-dioread-lock"),
+    ("ext4-dioread-lock", "ext4-nodelalloc"),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn random_programs_leave_what_the_reference_says(program in programs(7)) {
+        compare(&program.0)?;
+    }
+
+    #[test]
+    fn a_stronger_model_allows_no_more(program in programs(6)) {
+        let (before, calls) = program.0.calls();
+        for (weak, strong) in WEAKER {
+            let both = (all_states(weak, &before, &calls), all_states(strong, &before, &calls));
+            if let (Some(weak_states), Some(strong_states)) = both {
+                let more: Vec<&String> =
+                    strong_states.at_end.difference(&weak_states.at_end).collect();
+                prop_assert!(more.is_empty(), "{} and not {}: {:?}", strong, weak, more);
+            }
+        }
+    }
+
+    #[test]
+    fn what_happened_so_far_may_be_all_there_is(program in programs(12)) {
+        let (before, calls) = program.0.calls();
+        for name in Model::NAMES {
+            let model = Model::builtin(name).expect("a built-in model");
+            let mut walker = Walker::new(&model, &before);
+            for call in &calls {
+                walker.feed(call);
+                let frontier = walker.frontier();
+                for last in 0..=walker.nodes().len() as u32 {
+                    let kept = frontier.chains.iter().map(|chain| {
+                        chain.nodes.partition_point(|node| *node < NodeId(last)) as u32
+                    });
+                    let cut = Cut(kept.collect());
+                    prop_assert!(frontier.is_closed(&cut), "{} up to {}", name, last);
+                }
+            }
+            walker.feed(&sync(&calls));
+            prop_assert!(walker.is_quiet());
+            prop_assert!(walker.frontier().chains.is_empty());
+        }
+    }
+
+    #[test]
+    fn after_a_sync_the_tree_is_what_the_program_sees(program in programs(12)) {
+        let (before, calls) = program.0.calls();
+        let mut seen = BTreeSet::new();
+        for name in Model::NAMES {
+            let model = Model::builtin(name).expect("a built-in model");
+            let mut walker = Walker::new(&model, &before);
+            let mut trees = Trees::new(&model, &before);
+            for call in &calls {
+                walker.feed(call);
+                trees.settle(&walker.take_durable(), walker.nodes());
+                let all = walker.frontier().kept(&walker.frontier().all());
+                let tree = trees.tree(&all, walker.nodes(), Filler::Zeros);
+                let after = trees.tree(&all, walker.nodes(), Filler::Zeros);
+                prop_assert_eq!(tree.hash(), after.hash());
+            }
+            walker.feed(&sync(&calls));
+            trees.settle(&walker.take_durable(), walker.nodes());
+            let tree = trees.tree(&[], walker.nodes(), Filler::Zeros);
+            seen.insert((tree.hash(), tree.summary()));
+        }
+        prop_assert_eq!(seen.len(), 1, "{:?}", seen);
+    }
+
+    #[test]
+    fn changes_lead_from_any_tree_to_any_other(program in programs(9)) {
+        let (before, calls) = program.0.calls();
+        let model = Model::builtin("posix").expect("a built-in model");
+        let mut walker = Walker::new(&model, &before);
+        let mut trees = Trees::new(&model, &before);
+        let mut at = trees.tree(&[], walker.nodes(), Filler::Zeros);
+        let mut disk = Disk::default();
+        for (path, _, object) in at.entries() {
+            let (path, object) = (path.to_vec(), object.clone());
+            disk.apply(Change::Make { path, object });
+        }
+        for call in &calls {
+            walker.feed(call);
+            trees.settle(&walker.take_durable(), walker.nodes());
+            let frontier = walker.frontier();
+            for cut in frontier.cuts().take(50) {
+                let kept = frontier.kept(&cut);
+                let next = trees.tree(&kept, walker.nodes(), Filler::Stale);
+                for change in next.changes_from(&at) {
+                    disk.apply(change);
+                }
+                disk.assert_is(&next);
+                at = next;
+            }
+        }
+    }
+
+    #[test]
+    fn equal_hashes_are_equal_trees(program in programs(7)) {
+        let (before, calls) = program.0.calls();
+        let model = Model::builtin("posix").expect("a built-in model");
+        let mut walker = Walker::new(&model, &before);
+        let mut trees = Trees::new(&model, &before);
+        let mut known: BTreeMap<u128, String> = BTreeMap::new();
+        let mut summaries: BTreeMap<String, u128> = BTreeMap::new();
+        for call in &calls {
+            walker.feed(call);
+            trees.settle(&walker.take_durable(), walker.nodes());
+            let frontier = walker.frontier();
+            for cut in frontier.cuts().take(200) {
+                let kept = frontier.kept(&cut);
+                let tree = trees.tree(&kept, walker.nodes(), Filler::Stale);
+                let (hash, summary) = (tree.hash(), tree.summary());
+                prop_assert_eq!(known.entry(hash).or_insert(summary.clone()), &summary);
+                prop_assert_eq!(*summaries.entry(summary).or_insert(hash), hash);
+            }
+        }
+    }
+}
+
+/// A folder that does what it is told, as one on a disk would: a name at a time.
+#[derive(Default)]
+struct Disk<'a> {
+    names: BTreeMap<Vec<u8>, usize>,
+    objects: Vec<Object<'a>>,
+    parked: BTreeMap<InodeId, usize>,
+}
+
+impl<'a> Disk<'a> {
+    fn apply(&mut self, change: Change<'a>) {
+        match change {
+            Change::Remove { path, is_directory } => {
+                let object = self.names.remove(&path).expect("it is there");
+                let kind = self.objects[object].kind;
+                assert_eq!(is_directory, kind == InodeKind::Directory);
+                let inner = [&path[..], b"/"].concat();
+                assert!(!self.names.keys().any(|other| other.starts_with(&inner)));
+            }
+            Change::Park { path, inode } => {
+                let object = self.names.remove(&path).expect("it is there");
+                assert!(self.parked.insert(inode, object).is_none());
+            }
+            Change::Unpark { inode, path } => {
+                let object = self.parked.remove(&inode).expect("it is parked");
+                self.name(path, object);
+            }
+            Change::Make { path, object } => {
+                self.objects.push(Object::clone(&object));
+                self.name(path, self.objects.len() - 1);
+            }
+            Change::Link { existing, path } => self.name(path, self.names[&existing]),
+            Change::Update { path, from, to } => {
+                let place = match path.is_empty() {
+                    true => return,
+                    false => self.names[&path],
+                };
+                let object = &mut self.objects[place];
+                assert_eq!(object.content.summary(), from.content.summary());
+                object.mode = to.mode;
+                object.xattrs = to.xattrs.clone();
+                object.content.resize(to.content.size());
+                for patch in to.content.patches_from(&from.content) {
+                    match patch.source {
+                        PatchSource::Bytes(bytes) => {
+                            assert_eq!(bytes.len() as u64, patch.length);
+                            object.content.write(patch.offset, Data::Bytes(bytes));
+                        }
+                        PatchSource::Filler(byte) => {
+                            object.content.fill(patch.offset, patch.length, byte);
+                        }
+                        PatchSource::Hole => object.content.punch(patch.offset, patch.length),
+                    }
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, path: Vec<u8>, object: usize) {
+        if let Some(end) = path.iter().rposition(|byte| *byte == b'/') {
+            let parent = self.names[&path[..end]];
+            assert_eq!(self.objects[parent].kind, InodeKind::Directory);
+        }
+        assert!(self.names.insert(path, object).is_none());
+    }
+
+    fn assert_is(&self, tree: &Tree<'a>) {
+        assert!(self.parked.is_empty());
+        let mut shared: BTreeMap<usize, InodeId> = BTreeMap::new();
+        assert_eq!(self.names.len(), tree.entries().count());
+        for (path, inode, expected) in tree.entries() {
+            let place = self.names[path];
+            let object = &self.objects[place];
+            assert_eq!(object.kind, expected.kind);
+            assert_eq!(object.mode, expected.mode);
+            assert_eq!(object.content.summary(), expected.content.summary());
+            if object.kind != InodeKind::Directory {
+                assert_eq!(*shared.entry(place).or_insert(inode), inode);
+            }
+        }
+    }
+}
+
+fn sync<'a>(calls: &[Call<'a>]) -> Call<'a> {
+    let everything = crashpoint_trace::files::SyncKind::Everything;
+    Call {
+        order: calls.len() as u64 + 1,
+        process: 0,
+        thread: 0,
+        number: crashpoint_trace::files::SystemCall(0),
+        stack: crashpoint_trace::files::StackId(0),
+        text: "sync()",
+        effects: vec![crashpoint_trace::files::Effect::Sync(everything)],
+    }
+}

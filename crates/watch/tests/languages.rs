@@ -1,0 +1,139 @@
+//! Programs of other languages, as they come.
+
+#[path = "support/replay.rs"]
+mod replay;
+mod support;
+
+use crashpoint_watch::Ended;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use support::{scratch, watch};
+
+/// Whether a tool is here; a language that is not installed cannot be tested.
+fn installed(tool: &str) -> bool {
+    let there = Command::new(tool).arg("--version").output().is_ok();
+    if !there {
+        eprintln!("{tool} is not installed: not tested");
+    }
+    there
+}
+
+/// Watches a command and checks that the recording accounts for the folder.
+fn check(scratch: &Path, command: &[OsString]) -> Vec<String> {
+    let watched = watch(scratch, command);
+    let (recorded, recording) = watched.unwrap_or_else(|error| panic!("{error}"));
+    let texts: Vec<String> = recording.calls().map(|call| call.text.to_owned()).collect();
+    assert_eq!(recorded.ended, Ended::Exited(0), "{texts:#?}");
+    replay::check(&recording, &scratch.join("data"));
+    let renamed = recording.calls().find(|call| call.text.starts_with("rename"));
+    let renamed = renamed.unwrap_or_else(|| panic!("renamed in {texts:#?}"));
+    assert!(!recording.frames(renamed.stack).is_empty(), "there is a stack");
+    texts
+}
+
+fn has(texts: &[String], wanted: &str) {
+    assert!(texts.iter().any(|text| text.starts_with(wanted)), "{wanted} in {texts:#?}");
+}
+
+#[test]
+fn python_as_it_comes() {
+    if !installed("python3") {
+        return;
+    }
+    let scratch = scratch();
+    let script = "
+import os, sys
+os.chdir(sys.argv[1])
+with open('note.tmp', 'w') as file:
+    file.write('from Python')
+    file.flush()
+    os.fsync(file.fileno())
+os.rename('note.tmp', 'note')
+print('saved', flush=True)
+";
+    let command = ["python3".into(), "-c".into(), script.into()];
+    let texts = check(scratch.path(), &command);
+    has(&texts, "write(\"note.tmp\", 11 bytes at 0)");
+    has(&texts, "fsync(\"note.tmp\")");
+    has(&texts, "write(stdout, 6 bytes)");
+}
+
+#[test]
+fn node_as_it_comes() {
+    if !installed("node") {
+        return;
+    }
+    let scratch = scratch();
+    let script = "
+const fs = require('fs');
+process.chdir(process.argv[1]);
+fs.writeFileSync('note.tmp', 'from JavaScript');
+fs.renameSync('note.tmp', 'note');
+fs.promises.appendFile('note', ', and later').then(() => console.log('saved'));
+";
+    let command = ["node".into(), "-e".into(), script.into()];
+    let texts = check(scratch.path(), &command);
+    has(&texts, "write(\"note.tmp\", 15 bytes at 0)");
+    has(&texts, "write(\"note\", 11 bytes at 15)");
+    has(&texts, "write(stdout");
+}
+
+#[test]
+fn java_as_it_comes() {
+    if !installed("java") {
+        return;
+    }
+    let scratch = scratch();
+    let source = scratch.path().join("Save.java");
+    let program = r#"
+import java.nio.channels.FileChannel;
+import java.nio.ByteBuffer;
+import java.nio.file.*;
+
+public class Save {
+    public static void main(String[] arguments) throws Exception {
+        Path folder = Path.of(arguments[0]);
+        Path temporary = folder.resolve("note.tmp");
+        try (FileChannel file = FileChannel.open(temporary, StandardOpenOption.CREATE,
+                StandardOpenOption.WRITE)) {
+            file.write(ByteBuffer.wrap("from Java".getBytes()));
+            file.force(true);
+        }
+        Files.move(temporary, folder.resolve("note"), StandardCopyOption.ATOMIC_MOVE);
+        System.out.println("saved");
+    }
+}
+"#;
+    std::fs::write(&source, program).unwrap();
+    let command = ["java".into(), "-Xshare:auto".into(), source.into()];
+    let texts = check(scratch.path(), &command);
+    has(&texts, "write(\"note.tmp\", 9 bytes at 0)");
+    has(&texts, "fsync(\"note.tmp\")");
+}
+
+#[test]
+fn rust_as_it_comes() {
+    let scratch = scratch();
+    let source = scratch.path().join("save.rs");
+    let program = r#"
+use std::io::Write;
+fn main() -> std::io::Result<()> {
+    std::env::set_current_dir(std::env::args().nth(1).unwrap())?;
+    let mut file = std::fs::File::create("note.tmp")?;
+    file.write_all(b"from Rust")?;
+    file.sync_all()?;
+    std::fs::rename("note.tmp", "note")?;
+    println!("saved");
+    std::thread::spawn(|| std::fs::write("by-thread", "x")).join().unwrap()
+}
+"#;
+    std::fs::write(&source, program).unwrap();
+    let binary = scratch.path().join("save");
+    let built = Command::new("rustc").args(["-g", "-o"]).args([&binary, &source]).status();
+    assert!(built.expect("a Rust compiler").success());
+    let texts = check(scratch.path(), &[binary.into()]);
+    has(&texts, "write(\"note.tmp\", 9 bytes at 0)");
+    has(&texts, "fsync(\"note.tmp\")");
+    has(&texts, "write(\"by-thread\", 1 bytes at 0)");
+}
