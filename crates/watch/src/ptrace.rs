@@ -42,7 +42,7 @@ const OPTIONS: libc::c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_EXITKILL;
 
 fn request(what: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::Result<libc::c_long> {
-    // SAFETY: none of the requests in this file but GETREGS and GETEVENTMSG writes to our memory,
+    // SAFETY: none of the requests in this file but GETREGS, GETEVENTMSG and GETSIGINFO writes to our memory,
     // and those are given the address of a value of the right type by their only callers.
     let result = unsafe { libc::ptrace(what, tid.0, address, data) };
     match result {
@@ -107,6 +107,22 @@ fn event_message(tid: Tid) -> io::Result<u64> {
     let address = std::ptr::from_mut(&mut message) as usize;
     request(libc::PTRACE_GETEVENTMSG, tid, 0, address)?;
     Ok(message)
+}
+
+/// Whether the signal that is about to be delivered is the filter's, about a call by the numbers of
+/// another machine.
+pub fn is_foreign_call(tid: Tid) -> bool {
+    // The fields of a SIGSYS: `si_code`, and `si_arch` behind an address and a number.
+    const CODE: usize = 8;
+    const ARCHITECTURE: usize = 28;
+    const SYS_SECCOMP: u32 = 1;
+    let mut information = [0_u32; 32];
+    let address = information.as_mut_ptr() as usize;
+    if request(libc::PTRACE_GETSIGINFO, tid, 0, address).is_err() {
+        return false;
+    }
+    information[CODE / 4] == SYS_SECCOMP
+        && information[ARCHITECTURE / 4] != crate::filter::AUDIT_ARCH_X86_64
 }
 
 /// Waits for any thread to stop; `None` when none is left.

@@ -126,6 +126,7 @@ impl Watcher<'_> {
                 self.enter(tid, &registers)
             }
             Stop::CallEnd => self.leave(tid),
+            Stop::Signal(libc::SIGSYS) if ptrace::is_foreign_call(tid) => Err(foreign(tid)),
             Stop::Signal(signal) => ptrace::go_on(tid, signal).or_else(gone),
             Stop::GroupStop => ptrace::listen(tid).or_else(gone),
             Stop::Started => ptrace::go_on(tid, 0).or_else(gone),
@@ -153,11 +154,9 @@ impl Watcher<'_> {
     /// Before a call.
     fn enter(&mut self, tid: Tid, registers: &Registers) -> Result<(), WatchError> {
         let arguments = Arguments::of(registers);
-        // The code segment of 32-bit code, or the mark of the x32 interface.
-        if registers.cs == 0x23 || registers.orig_rax & 0x4000_0000 != 0 {
-            let program = std::fs::read_link(format!("/proc/{}/exe", tid.0));
-            let program = program.map_or("?".into(), |path| path.display().to_string());
-            return Err(WatchError::ThirtyTwoBit { program });
+        // The mark of the x32 interface.
+        if registers.orig_rax & 0x4000_0000 != 0 {
+            return Err(foreign(tid));
         }
         let number = arguments.number;
         let Some((_, name, class)) = table::find(registers.orig_rax) else {
@@ -386,6 +385,13 @@ pub fn gone(error: io::Error) -> Result<(), WatchError> {
             what: "go on with the program",
             source: error,
         }),
+    }
+}
+
+fn foreign(tid: Tid) -> WatchError {
+    let program = std::fs::read_link(format!("/proc/{}/exe", tid.0));
+    WatchError::ThirtyTwoBit {
+        program: program.map_or("?".into(), |path| path.display().to_string()),
     }
 }
 

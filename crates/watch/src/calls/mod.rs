@@ -178,8 +178,9 @@ impl Watcher<'_> {
                 What::Duplicate(description) | What::SetFlags(description) => {
                     self.release([description])
                 }
-                What::Move(_)
-                | What::Output(_)
+                What::Move(moved) => self.release([moved.description]),
+                What::Clone(clone) => self.release([clone.description]),
+                What::Output(_)
                 | What::Open(_)
                 | What::Rename(_)
                 | What::Link(_)
@@ -192,10 +193,9 @@ impl Watcher<'_> {
                 | What::Map(_)
                 | What::Remap(_)
                 | What::Remove(_)
-                | What::Place
-                | What::Clone(_) => Vec::new(),
+                | What::Place => Vec::new(),
             };
-            return self.emit(by, "close", left);
+            return self.emit_closed(by, left);
         }
         match pending.what {
             What::Write(write) => self.wrote(by, arguments, write, returned as u64),

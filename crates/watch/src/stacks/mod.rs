@@ -121,12 +121,13 @@ impl Stacks {
     /// Follows the stack; the addresses are those of the calls.
     fn walk(&mut self, tid: Tid, leader: Tid, registers: &Registers, to: &mut Vec<u64>) {
         to.clear();
+        let ready = std::mem::take(&mut self.ready);
         let Some(code) = self.code.get(&leader) else {
             return;
         };
         let mut memory = std::mem::take(&mut self.memory);
         let base = registers.rsp;
-        if !std::mem::take(&mut self.ready) {
+        if !ready {
             memory.clear();
         }
         let mut read_word = |address: u64| -> Result<u64, ()> {
