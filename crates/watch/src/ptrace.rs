@@ -189,24 +189,3 @@ pub fn read_memory(tid: Tid, address: u64, to: &mut [u8]) -> usize {
     let read = unsafe { libc::process_vm_readv(tid.0, &local, 1, &remote, 1, 0) };
     usize::try_from(read).unwrap_or(0)
 }
-
-/// Reads two places at once; returns how much there was of each.
-pub fn read_two(tid: Tid, first: (u64, &mut [u8]), second: (u64, &mut [u8])) -> (usize, usize) {
-    let vector = |address: *mut libc::c_void, length| libc::iovec {
-        iov_base: address,
-        iov_len: length,
-    };
-    let wanted = first.1.len();
-    let local = [
-        vector(first.1.as_mut_ptr().cast(), wanted),
-        vector(second.1.as_mut_ptr().cast(), second.1.len()),
-    ];
-    let remote = [
-        vector(first.0 as *mut libc::c_void, wanted),
-        vector(second.0 as *mut libc::c_void, second.1.len()),
-    ];
-    // SAFETY: the local vectors describe the two slices; remote addresses are checked by the kernel.
-    let read = unsafe { libc::process_vm_readv(tid.0, local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
-    let read = usize::try_from(read).unwrap_or(0);
-    (read.min(wanted), read.saturating_sub(wanted))
-}

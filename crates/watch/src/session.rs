@@ -89,6 +89,7 @@ fn watch(
         together: Together::new(),
         deferred: None,
         settled: None,
+        buffer: Vec::new(),
     };
     let _quiet = NoStopSignals::new();
     watcher.first(started.tid, &files)?;

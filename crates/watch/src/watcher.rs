@@ -43,6 +43,8 @@ pub struct Watcher<'o> {
     /// The description that was settled at this very stop (compared, never followed), and the
     /// position that was found.
     pub settled: Option<(*const Description, u64)>,
+    /// Kept to be used again.
+    pub buffer: Vec<u8>,
 }
 
 /// Whose doing something is.
