@@ -19,7 +19,7 @@ pub enum Stop {
     /// A signal is about to be delivered.
     Signal(i32),
     /// Stopped by job control, until it is continued.
-    GroupStop,
+    ByJobControl,
     /// A new thread that starts, or one that goes on.
     Started,
     /// A thread or process was made: its number.
@@ -167,7 +167,7 @@ fn decode(tid: Tid, status: i32) -> io::Result<Stop> {
         libc::PTRACE_EVENT_EXEC => Stop::Exec(Tid(event_message(tid)? as i32)),
         libc::PTRACE_EVENT_EXIT => Stop::Exiting,
         libc::PTRACE_EVENT_STOP => match signal {
-            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Stop::GroupStop,
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Stop::ByJobControl,
             _ => Stop::Started,
         },
         // No other event is asked for; if there is one, the thread just goes on.

@@ -97,9 +97,8 @@ fn watch(
         what: "start the program",
         source,
     })?;
-    running(started.tid.0);
     watcher.together.hold(started.tid);
-    watcher.run(started.tid)?;
+    watcher.run(started.tid, running)?;
     if let Some(error) = started.failed(options) {
         return Err(error);
     }

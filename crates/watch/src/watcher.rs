@@ -64,12 +64,19 @@ impl Watcher<'_> {
         })
     }
 
-    pub fn run(&mut self, root: Tid) -> Result<(), WatchError> {
+    /// To the end of everything; `running` is called once the program is the one that was asked for.
+    pub fn run(&mut self, root: Tid, running: impl FnOnce(i32)) -> Result<(), WatchError> {
+        let mut running = Some(running);
         let failed = |source| WatchError::System {
             what: "wait for the program",
             source,
         };
         while let Some((tid, stop)) = ptrace::wait().map_err(failed)? {
+            if let Stop::Exec(_) = stop
+                && let Some(running) = running.take()
+            {
+                running(root.0);
+            }
             match self.stopped(root, tid, stop) {
                 Ok(()) => {}
                 Err(error) => {
@@ -109,7 +116,7 @@ impl Watcher<'_> {
                 Stop::Seccomp
                 | Stop::CallEnd
                 | Stop::Signal(_)
-                | Stop::GroupStop
+                | Stop::ByJobControl
                 | Stop::Started
                 | Stop::Child(_)
                 | Stop::Exec(_)
@@ -130,7 +137,7 @@ impl Watcher<'_> {
             Stop::CallEnd => self.leave(tid),
             Stop::Signal(libc::SIGSYS) if ptrace::is_foreign_call(tid) => Err(foreign(tid)),
             Stop::Signal(signal) => ptrace::go_on(tid, signal).or_else(gone),
-            Stop::GroupStop => ptrace::listen(tid).or_else(gone),
+            Stop::ByJobControl => ptrace::listen(tid).or_else(gone),
             Stop::Started => ptrace::go_on(tid, 0).or_else(gone),
             Stop::Child(child) => self.child(tid, child),
             Stop::Exec(former) => self.exec(tid, former),
@@ -215,7 +222,7 @@ impl Watcher<'_> {
         tid: Tid,
         registers: &Registers,
         arguments: Arguments,
-        what: What,
+        what: Box<What>,
     ) -> Result<(), WatchError> {
         let pending = Pending {
             registers: *registers,

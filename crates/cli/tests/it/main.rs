@@ -12,3 +12,4 @@ mod showing;
 mod support;
 mod testing;
 mod testing_bad_input;
+mod watching;

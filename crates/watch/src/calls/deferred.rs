@@ -62,7 +62,7 @@ impl Watcher<'_> {
         };
         let Ok(offset) = position else {
             let write = data::Write { description, inode };
-            return Ok(Entry::Await(What::Write(write)));
+            return Ok(Entry::wait_for(What::Write(write)));
         };
         let wanted = match arguments.call() {
             libc::SYS_write => arguments.values[2],

@@ -52,7 +52,7 @@ impl Watcher<'_> {
                     _ => Through::Cache,
                 };
                 self.compare_mapped(by, Some(inode))?;
-                Ok(Entry::Await(What::Move(Move {
+                Ok(Entry::wait_for(What::Move(Move {
                     description,
                     inode,
                     offset,
@@ -68,7 +68,7 @@ impl Watcher<'_> {
                     (kind == FileType::RegularFile).then_some(Source::File { own, offset })
                 });
                 self.compare_mapped(by, None)?;
-                Ok(Entry::Await(What::Output(Output {
+                Ok(Entry::wait_for(What::Output(Output {
                     stream,
                     source: source.unwrap_or(Source::Pipe),
                     arguments: *arguments,
@@ -170,7 +170,7 @@ impl Watcher<'_> {
             return Ok(Entry::Pass);
         };
         self.compare_mapped(by, Some(inode))?;
-        Ok(Entry::Await(What::Clone(Clone {
+        Ok(Entry::wait_for(What::Clone(Clone {
             description,
             inode,
             from: stat.st_size as u64,

@@ -274,7 +274,7 @@ fn errors_say_what_is_wrong() {
     let scratch = scratch();
     let error = |command: &str| {
         let watched = support::watch(scratch.path(), &[command.into()]);
-        watched.err().expect("an error").to_string()
+        watched.expect_err("an error").to_string()
     };
     assert!(
         error("no-such-program-anywhere").contains("could not start `no-such-program-anywhere`")
@@ -309,8 +309,6 @@ fn a_stripped_program_has_functions_by_where_they_begin() {
 fn a_32_bit_call_is_an_error_and_not_misread() {
     let scratch = scratch();
     let binary = compile(scratch.path(), "foreign");
-    let error = support::watch(scratch.path(), &[binary.into()])
-        .err()
-        .expect("an error");
+    let error = support::watch(scratch.path(), &[binary.into()]).expect_err("an error");
     assert!(error.to_string().contains("32-bit system call"), "{error}");
 }
