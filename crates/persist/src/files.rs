@@ -26,6 +26,7 @@
 
 mod changes;
 mod content;
+mod effect;
 mod inode;
 pub mod litmus;
 mod model;

@@ -5,13 +5,13 @@
 //! value, and a window of nodes behind the first pending one. Nodes become durable in any order; one
 //! that is durable behind a pending one waits in the window.
 
-use super::STALE_BYTE;
 use super::content::Content;
+use super::effect::{change, lose, rename_slot};
 use super::model::{Filler, Model};
-use super::op::{BLOCK_BYTES, Class, Kind, MicroOp, Subject};
+use super::op::{Kind, MicroOp, Subject};
 use super::tree::{self, Object, Paths, Tree};
 use crate::graph::NodeId;
-use crashpoint_trace::files::{Allocation, Before, InodeId, InodeKind, Slot};
+use crashpoint_trace::files::{Before, InodeId, InodeKind, Slot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -64,94 +64,6 @@ pub struct Trees<'a> {
     last_paths: Option<(Changed<'a>, Arc<Paths>)>,
 }
 
-/// A node's effect on a name.
-fn rename_slot(kind: &Kind<'_>, slot: Slot<'_>, value: Option<InodeId>) -> Option<InodeId> {
-    let without = |inode: InodeId| value.filter(|value| *value != inode);
-    match *kind {
-        Kind::Link { inode, .. } | Kind::ExchangeHalf { inode, .. } => Some(inode),
-        Kind::Unlink { inode, .. } => without(inode),
-        Kind::Rename {
-            from, to, inode, ..
-        } => match slot == to {
-            true => Some(inode),
-            // Somebody else may have taken the old name.
-            false if slot == from => without(inode),
-            false => value,
-        },
-        Kind::RenameTarget { to, inode, .. } => match slot == to {
-            true => Some(inode),
-            false => value,
-        },
-        Kind::RenameSource { inode, .. } => without(inode),
-        Kind::Exchange {
-            first,
-            first_inode,
-            second_inode,
-            ..
-        } => match slot == first {
-            true => Some(second_inode),
-            false => Some(first_inode),
-        },
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => value,
-    }
-}
-
-/// A node's effect on a file.
-fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
-    let content = &mut object.content;
-    match *kind {
-        Kind::Write {
-            offset, data, grow, ..
-        } => {
-            content.write(offset, data);
-            if let Some(grow) = grow {
-                content.grow(grow.to);
-            }
-        }
-        Kind::Grow { to, .. } => content.grow(to),
-        Kind::Shrink { to, .. } => content.shrink(to),
-        Kind::Allocate {
-            offset,
-            length,
-            what,
-            to,
-            ..
-        } => match what {
-            Allocation::Reserve | Allocation::ReserveKeepSize => content.grow(to),
-            Allocation::PunchHole | Allocation::ZeroKeepSize => content.punch(offset, length),
-            Allocation::Zero => {
-                content.punch(offset, length);
-                content.grow(to);
-            }
-            Allocation::Collapse => content.collapse(offset, length),
-            Allocation::Insert => content.insert(offset, length),
-        },
-        Kind::SetXattr { name, value, .. } => {
-            match value {
-                Some(value) => object.xattrs.insert(name, value),
-                None => object.xattrs.remove(name),
-            };
-        }
-        Kind::SetMode { mode, .. } => object.mode = mode,
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Link { .. }
-        | Kind::Unlink { .. }
-        | Kind::Rename { .. }
-        | Kind::RenameTarget { .. }
-        | Kind::RenameSource { .. }
-        | Kind::Exchange { .. }
-        | Kind::ExchangeHalf { .. } => {}
-    }
-}
-
 impl<'a> Trees<'a> {
     pub fn new(model: &Model, before: &Before<'a>) -> Trees<'a> {
         let files = before.inodes.iter().map(|initial| {
@@ -187,9 +99,9 @@ impl<'a> Trees<'a> {
 
     /// Takes in nodes that were issued since the last time.
     fn see(&mut self, nodes: &[MicroOp<'a>]) {
-        for index in self.seen..nodes.len() {
-            let node = NodeId(index as u32);
-            let kind = &nodes[index].kind;
+        for (index, op) in (0..).zip(nodes).skip(self.seen) {
+            let node = NodeId(index);
+            let kind = &op.kind;
             if let Kind::Create { inode, kind, mode } = *kind {
                 self.create(inode, kind, mode);
             }
@@ -422,36 +334,5 @@ impl<'a> Trees<'a> {
             }
         }
         fillers
-    }
-}
-
-/// What a lost write leaves where nothing was written before: a block that the file has got and
-/// nobody has written, or the rest of one.
-fn lose(kind: &Kind<'_>, object: &mut Object<'_>, fresh: bool, tail: bool) {
-    let Kind::Write {
-        offset,
-        data,
-        class,
-        ..
-    } = *kind
-    else {
-        return;
-    };
-    let end = offset + data.len();
-    let block = offset / BLOCK_BYTES * BLOCK_BYTES;
-    let behind = end.div_ceil(BLOCK_BYTES) * BLOCK_BYTES;
-    let content = &mut object.content;
-    match class {
-        Class::Over => {}
-        Class::Tail => {
-            if tail {
-                content.fill_gaps(offset, end, STALE_BYTE);
-            }
-        }
-        Class::Fresh | Class::Both => match content.is_gap(block, behind) {
-            true if fresh => content.fill_gaps(block, behind, STALE_BYTE),
-            false if tail => content.fill_gaps(offset, end, STALE_BYTE),
-            true | false => {}
-        },
     }
 }
