@@ -48,7 +48,7 @@ fn runs(text: &str) -> Option<Vec<(&str, u64)>> {
         .collect()
 }
 
-fn bytes_match(mut allowed: Vec<(&str, u64)>, mut seen: Vec<(&str, u64)>) -> bool {
+fn bytes_match<'a>(mut allowed: Vec<(&'a str, u64)>, mut seen: Vec<(&'a str, u64)>) -> bool {
     allowed.reverse();
     seen.reverse();
     loop {
