@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crashpoint_persist::files::{Filler, Model, Trees, Walker};
+use crashpoint_persist::files::{Filler, Model, STALE_BYTE, Trees, Walker};
 use crashpoint_trace::files::{Before, Call};
 
 /// More cuts than a small program has.
@@ -56,8 +56,44 @@ fn here<'a>(walker: &Walker<'a>, trees: &mut Trees<'a>, truncated: &mut bool) ->
     states
 }
 
-/// A folder in the words of the models.
+/// A folder in the words of the models. What lay on the disk before is what they do not know.
 pub(crate) fn describe(model: &Model, before: &Before<'_>) -> String {
     let mut trees = Trees::new(model, before);
-    trees.tree(&[], &[], Filler::Zeros).summary()
+    let summary = trees.tree(&[], &[], Filler::Zeros).summary();
+    // Litmus tests write letters and zeros alone.
+    summary.replace(&format!("x{STALE_BYTE:02x}*"), "?*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashpoint_persist::files::litmus::Litmus;
+
+    fn model(name: &str) -> Model {
+        Model::builtin(name).expect("it is built in")
+    }
+
+    #[test]
+    fn a_sync_narrows_what_is_allowed_once_it_has_returned() {
+        let text = "litmus l\nprogram\n  create f\n  fsync f\n";
+        let litmus = Litmus::parse(text).unwrap().remove(0);
+        let (before, calls) = litmus.calls();
+        let allowed = allowed(&model("ext4-ordered"), &before, &calls);
+        let sets: Vec<Vec<&str>> = allowed
+            .states
+            .iter()
+            .map(|states| states.iter().map(String::as_str).collect())
+            .collect();
+        assert_eq!(sets, [vec!["-", "f="], vec!["-", "f="], vec!["f="]]);
+        assert!(!allowed.truncated);
+    }
+
+    #[test]
+    fn what_lay_on_the_disk_is_what_models_do_not_know() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), [b'A', STALE_BYTE, STALE_BYTE]).unwrap();
+        let tree = crate::tree::FolderTree::read(folder.path()).unwrap();
+        let text = describe(&model("posix"), &tree.before());
+        assert!(text.ends_with("f=A*1,?*2"), "{text}");
+    }
 }

@@ -29,6 +29,7 @@ mod lab;
 mod observe;
 mod recording;
 mod rig;
+mod summary;
 mod tree;
 mod verify;
 mod workload;

@@ -27,6 +27,7 @@ use crate::images::Choice;
 use crate::lab::Lab;
 use crate::observe::{Effort, ObserveError, Observed, Program, Sighting, observe};
 use crate::rig::Rig;
+use crate::summary::matches;
 use crate::tree::FolderTree;
 
 #[derive(Clone, Copy, Debug)]
@@ -186,16 +187,17 @@ fn compare(model: &Model, litmus: &Litmus, observed: Observed) -> Outcome {
         return Outcome::Failed("the model allows more states than can be listed".to_owned());
     }
     let text = |index: usize| calls.get(index).map(|call| call.text.to_owned());
+    let is_allowed = |states: &BTreeSet<String>, seen: &str| {
+        states.contains(seen) || states.iter().any(|state| matches(state, seen))
+    };
     let mut holes = Vec::new();
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for ((returned, state), sighting) in &observed.states {
         let returned = *returned as usize;
-        seen.insert(state);
-        if !states[returned].contains(state) {
+        if !is_allowed(&states[returned], state) {
             let mut earlier = states[..returned].iter();
             holes.push(Hole {
                 state: state.clone(),
-                allowed_earlier: earlier.any(|states| states.contains(state)),
+                allowed_earlier: earlier.any(|states| is_allowed(states, state)),
                 after: returned.checked_sub(1).and_then(text),
                 before: text(returned),
                 sighting: *sighting,
@@ -203,12 +205,14 @@ fn compare(model: &Model, litmus: &Litmus, observed: Observed) -> Outcome {
         }
     }
     let any_time: BTreeSet<&str> = states.iter().flatten().map(String::as_str).collect();
-    let unseen = any_time.difference(&seen);
+    let seen: BTreeSet<&str> = observed.states.keys().map(|(_, state)| &**state).collect();
+    let was_seen = |state: &str| seen.iter().any(|seen| matches(state, seen));
+    let (seen, unseen): (Vec<&str>, Vec<&str>) = any_time.iter().partition(|state| was_seen(state));
     Outcome::Compared(Comparison {
         holes,
         allowed: any_time.len(),
-        seen: any_time.intersection(&seen).count(),
-        unseen: unseen.map(|state| (*state).to_owned()).collect(),
+        seen: seen.len(),
+        unseen: unseen.into_iter().map(str::to_owned).collect(),
         recordings: observed.recordings,
         images: observed.images,
         broken: observed.broken,
