@@ -30,6 +30,9 @@ pub fn own_mounts() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?)
 }
 
+/// What a thread with descriptors of its own does, told whether it has got them.
+pub type Work = fn(io::Result<()>, Shared, PathBuf, Sender<Result<(), LabError>>);
+
 /// Starts a thread with a table of descriptors of its own, empty but for the standard ones.
 ///
 /// For a thread that answers for a device: when the process is killed, its descriptors are closed
@@ -39,7 +42,7 @@ pub fn spawn_apart(
     shared: Shared,
     path: PathBuf,
     answer: Sender<Result<(), LabError>>,
-    work: fn(io::Result<()>, Shared, PathBuf, Sender<Result<(), LabError>>),
+    work: Work,
 ) -> io::Result<()> {
     let thread = thread::Builder::new().name("disk".to_owned());
     thread.spawn(move || work(own_descriptors(), shared, path, answer))?;

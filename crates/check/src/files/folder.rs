@@ -350,7 +350,7 @@ fn has_mode(status: &std::fs::Metadata, object: &Object<'_>) -> bool {
 
 /// Only files have one that says something.
 fn file_size(status: &std::fs::Metadata) -> Option<u64> {
-    status.is_file().then(|| status.len())
+    status.is_file().then_some(status.len())
 }
 
 fn remove(path: &Path) -> io::Result<()> {
