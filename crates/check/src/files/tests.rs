@@ -311,9 +311,9 @@ mod assumed {
                 );
             }
             if moment.returned {
-                let ids = (0..moment.issued as u32).map(NodeId);
+                let mut latest = (0..moment.issued as u32).rev().map(NodeId);
                 let data = |id: &NodeId| matches!(files.nodes[id.index()].kind, Kind::Write { .. });
-                assumed.extend(ids.filter(data).last());
+                assumed.extend(latest.find(data));
             }
             ControlFlow::Continue(())
         });
