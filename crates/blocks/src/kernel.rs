@@ -30,6 +30,9 @@ pub fn own_mounts() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?)
 }
 
+/// Who waits for a thread to be ready.
+pub type Ready = Sender<Result<(), LabError>>;
+
 /// Starts a thread with a table of descriptors of its own, empty but for the standard ones.
 ///
 /// For a thread that answers for a device: when the process is killed, its descriptors are closed
@@ -38,8 +41,8 @@ pub fn own_mounts() -> io::Result<()> {
 pub fn spawn_apart(
     shared: Shared,
     path: PathBuf,
-    answer: Sender<Result<(), LabError>>,
-    work: fn(io::Result<()>, Shared, PathBuf, Sender<Result<(), LabError>>),
+    answer: Ready,
+    work: fn(io::Result<()>, Shared, PathBuf, Ready),
 ) -> io::Result<()> {
     let thread = thread::Builder::new().name("disk".to_owned());
     thread.spawn(move || work(own_descriptors(), shared, path, answer))?;
