@@ -28,7 +28,7 @@ use rustix::mount::MountFlags;
 
 use crate::disk::Disk;
 use crate::errors::{LabError, Says as _};
-use crate::kernel;
+use crate::kernel::{self, Ready};
 use crate::recording::{Record, Recording, Unit};
 
 /// Writes that take their time: those with a block of the given hash.
@@ -92,12 +92,7 @@ pub(crate) fn serve(shared: Shared, file: &Path) -> Result<(), LabError> {
 }
 
 /// What the thread of a disk does.
-fn answer(
-    apart: io::Result<()>,
-    shared: Shared,
-    file: PathBuf,
-    ready: Sender<Result<(), LabError>>,
-) {
+fn answer(apart: io::Result<()>, shared: Shared, file: PathBuf, ready: Ready) {
     let apart = apart.or_says(|| "separate the descriptors of a disk".to_owned());
     match apart.and_then(|()| start(shared, &file)) {
         Ok(session) => {

@@ -263,3 +263,69 @@ fn mode(what: Allocation) -> FallocateFlags {
         Allocation::Insert => FallocateFlags::INSERT_RANGE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allowed::{allowed, describe};
+    use crate::tree::FolderTree;
+    use crashpoint_persist::files::Model;
+    use crashpoint_persist::files::litmus::Litmus;
+
+    /// One program with a call of almost every kind, each kind on a file of its own.
+    const CALLS: &str = "\
+litmus calls
+setup
+  create f O*8192
+  create g P*10
+  create c Q*20
+program
+  create n
+  append n A*100 dsync
+  write f 0 B*4096 direct
+  store f 4096 C*4096
+  msync f 4096 4096
+  exchange f g
+  link g h
+  symlink h s
+  mkdir d
+  rename h d/h
+  xattr f user.k v
+  chmod f 600
+  tmpfile @t .
+  append @t T*10
+  link @t t
+  close @t
+  fallocate t reserve 0 8192
+  truncate t 5
+  copy c n
+  sync-file-range n 0 5
+  fdatasync n
+  unlink s
+  fsync .
+  syncfs
+";
+
+    #[test]
+    fn real_calls_leave_what_the_models_say_they_do() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
+        let litmus = Litmus::parse(CALLS).unwrap().remove(0);
+        let mut executor = Executor::new(folder.path());
+        for op in litmus.setup.iter().chain(&litmus.program) {
+            match executor.execute(op) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    eprintln!("not run here: {op:?}: {error}");
+                    return;
+                }
+                done => done.unwrap_or_else(|error| panic!("{op:?}: {error}")),
+            }
+        }
+        let model = Model::builtin("ext4-ordered").unwrap();
+        let (before, calls) = litmus.calls();
+        let last = allowed(&model, &before, &calls).states.pop().unwrap();
+        let tree = FolderTree::read(folder.path()).unwrap();
+        assert_eq!(last, [describe(&model, &tree.before())].into());
+    }
+}

@@ -30,8 +30,8 @@ pub fn own_mounts() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?)
 }
 
-/// What a thread with descriptors of its own does, told whether it has got them.
-pub type Work = fn(io::Result<()>, Shared, PathBuf, Sender<Result<(), LabError>>);
+/// Who waits for a thread to be ready.
+pub type Ready = Sender<Result<(), LabError>>;
 
 /// Starts a thread with a table of descriptors of its own, empty but for the standard ones.
 ///
@@ -41,8 +41,8 @@ pub type Work = fn(io::Result<()>, Shared, PathBuf, Sender<Result<(), LabError>>
 pub fn spawn_apart(
     shared: Shared,
     path: PathBuf,
-    answer: Sender<Result<(), LabError>>,
-    work: Work,
+    answer: Ready,
+    work: fn(io::Result<()>, Shared, PathBuf, Ready),
 ) -> io::Result<()> {
     let thread = thread::Builder::new().name("disk".to_owned());
     thread.spawn(move || work(own_descriptors(), shared, path, answer))?;

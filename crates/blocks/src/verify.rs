@@ -220,3 +220,55 @@ fn compare(model: &Model, litmus: &Litmus, observed: Observed) -> Outcome {
         complete: observed.complete,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::images::ImageKind;
+    use crate::observe::Circumstance;
+
+    /// What comes of seeing these states after so many calls.
+    fn compared(seen: &[(u32, &str)]) -> Comparison {
+        let text = "litmus l\nprogram\n  create f\n  fsync f\n  create g\n";
+        let litmus = Litmus::parse(text).unwrap().remove(0);
+        let sighting = Sighting {
+            circumstance: Circumstance::Unmount,
+            kind: ImageKind::Prefix,
+            images: 1,
+        };
+        let states = seen.iter();
+        let observed = Observed {
+            states: states
+                .map(|(returned, state)| ((*returned, (*state).to_owned()), sighting))
+                .collect(),
+            ..Observed::default()
+        };
+        match compare(&Model::builtin("ext4-ordered").unwrap(), &litmus, observed) {
+            Outcome::Compared(comparison) => comparison,
+            Outcome::Failed(reason) => panic!("{reason}"),
+        }
+    }
+
+    #[test]
+    fn what_a_model_forbids_is_a_hole_when_it_is_seen() {
+        let comparison = compared(&[(0, "-"), (1, "g="), (3, "f= g=")]);
+        let [hole] = &comparison.holes[..] else {
+            panic!("{comparison:?}");
+        };
+        assert_eq!((&*hole.state, hole.allowed_earlier), ("g=", false));
+        assert_eq!(hole.after.as_deref(), Some("create f"));
+        assert_eq!(hole.before.as_deref(), Some("fsync f"));
+        assert_eq!((comparison.allowed, comparison.seen), (3, 2));
+        assert_eq!(comparison.unseen, ["f="]);
+    }
+
+    #[test]
+    fn a_state_of_before_a_sync_is_a_hole_after_it() {
+        let comparison = compared(&[(1, "-"), (2, "-")]);
+        let [hole] = &comparison.holes[..] else {
+            panic!("{comparison:?}");
+        };
+        assert!(hole.allowed_earlier);
+        assert_eq!(hole.after.as_deref(), Some("fsync f"));
+    }
+}
