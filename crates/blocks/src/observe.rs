@@ -123,14 +123,8 @@ impl Circumstance {
     fn between(self, run: &Run<'_>) -> io::Result<()> {
         match self {
             Between | SlowBetween => run.sync_unrelated(),
-            Unmount
-            | Unrelated
-            | Folders
-            | Circumstance::FileSystem
-            | Commit
-            | SlowFolders
-            | SlowFileSystem
-            | SlowCommit => Ok(()),
+            Circumstance::FileSystem | SlowFileSystem => run.sync_file_system(),
+            Unmount | Unrelated | Folders | Commit | SlowFolders | SlowCommit => Ok(()),
         }
     }
 
