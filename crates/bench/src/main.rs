@@ -7,6 +7,7 @@
 mod build;
 mod check;
 mod corpus;
+mod dirstates;
 mod files;
 mod lint;
 mod packages;
@@ -28,6 +29,7 @@ usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run packages [--only NAME]
        bench/run check  [--repeat N]
        bench/run watch  [--operations N] [--repeat N]
+       bench/run dirstates [--repeat N]
        bench/run all
 
 The last line of the output is one JSON object. See bench/README.md.";
@@ -57,6 +59,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "check" => check::run(&options),
         "watch" => watch::run(&options),
         "packages" => packages::run(&options),
+        "dirstates" => dirstates::run(&options),
         "all" => Ok(serde_json::json!({
             "record": record::run(&options)?,
             "build": build::run(&options)?,
@@ -65,6 +68,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
             "check": check::run(&options)?,
             "watch": watch::run(&options)?,
             "packages": packages::run(&options)?,
+            "dirstates": dirstates::run(&options)?,
         })),
         _ => Err(HELP.into()),
     }

@@ -65,18 +65,21 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         }
     }
     let (mut documented, mut found, mut controls, mut false_alarms) = (0, 0, 0, 0);
+    let (mut seeded, mut seeded_found) = (0, 0);
     for package in &packages {
         let outcomes = of_packages
             .remove(package.name.as_str())
             .unwrap_or_default();
         let verdict = judge_package(package, &outcomes);
-        for (bug, is_found) in &verdict.documented {
+        for (bug, is_found) in verdict.documented.iter().chain(&verdict.seeded) {
             let word = if *is_found { "found" } else { "MISSED" };
             eprintln!("{}: {word}: {bug}", package.title);
-            documented += 1;
-            found += usize::from(*is_found);
         }
-        if verdict.documented.is_empty() {
+        documented += verdict.documented.len();
+        found += verdict.documented.iter().filter(|bug| bug.1).count();
+        seeded += verdict.seeded.len();
+        seeded_found += verdict.seeded.iter().filter(|bug| bug.1).count();
+        if verdict.documented.is_empty() && verdict.seeded.is_empty() {
             let word = if verdict.false_alarms.is_empty() {
                 "silent"
             } else {
@@ -96,6 +99,8 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         "failed": failed,
         "documented": documented,
         "found": found,
+        "seeded": seeded,
+        "seeded_found": seeded_found,
         "controls": controls,
         "false_alarms": false_alarms,
         "states": states,

@@ -60,7 +60,14 @@ impl Bench {
         let folder = tempfile::tempdir_in("/dev/shm")?;
         let binary = folder.path().join("puts");
         let built = Command::new("g++")
-            .args(["-O2", "-g", "-std=c++17", "bench/programs/leveldb_puts.cc", "-lleveldb", "-o"])
+            .args([
+                "-O2",
+                "-g",
+                "-std=c++17",
+                "bench/programs/leveldb_puts.cc",
+                "-lleveldb",
+                "-o",
+            ])
             .arg(&binary)
             .status();
         match built {

@@ -45,16 +45,17 @@ fn threads(process: u32) -> Option<Vec<u32>> {
 }
 
 fn children(process: u32) -> Option<Vec<u32>> {
-    let mut all = Vec::new();
+    let mut all = None;
     for thread in threads(process)? {
         let path = format!("/proc/{process}/task/{thread}/children");
-        let text = fs::read_to_string(path).ok()?;
-        all.extend(
-            text.split_whitespace()
-                .filter_map(|number| number.parse::<u32>().ok()),
-        );
+        // A thread may end while we look; where none can be asked, the kernel does not tell.
+        let Ok(text) = fs::read_to_string(path) else {
+            continue;
+        };
+        let numbers = text.split_whitespace().filter_map(|one| one.parse().ok());
+        all.get_or_insert_with(Vec::new).extend(numbers);
     }
-    Some(all)
+    all
 }
 
 /// The fields of a line of `stat` behind the name, which may hold anything: the first is the state.

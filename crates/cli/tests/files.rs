@@ -32,7 +32,8 @@ fn cases() -> Vec<FileCase> {
 fn models(language: Language) -> &'static [&'static str] {
     match language {
         Language::C | Language::Rust => &MODELS,
-        Language::Python | Language::JavaScript => &["posix", "ext4-ordered", "ext4-journal"],
+        Language::Python => &["posix", "ext4-ordered", "ext4-journal"],
+        Language::JavaScript => &["ext4-ordered", "ext4-journal"],
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Package {
     /// Under which it is tried.
     pub models: Vec<&'static str>,
     pub documented: Vec<Bug>,
+    /// Put in by us, in a program of ours that shows another language.
+    pub seeded: Vec<Bug>,
     /// Real too, and not what is looked for.
     pub known: Vec<Bug>,
 }
@@ -112,6 +114,7 @@ impl Shelf<'_> {
             title: wire.package,
             models: models_of(&wire.models).ok_or_else(models)?,
             documented: bugs(wire.documented)?,
+            seeded: bugs(wire.seeded)?,
             known: bugs(wire.known)?,
         })
     }
@@ -138,6 +141,7 @@ impl Shelf<'_> {
 pub struct PackageVerdict {
     /// Documented bugs, and whether each was found.
     pub documented: Vec<(String, bool)>,
+    pub seeded: Vec<(String, bool)>,
     /// With the model under which they were made.
     pub false_alarms: Vec<(&'static str, FileFinding)>,
 }
@@ -157,17 +161,19 @@ pub fn judge_package(
                 findings.any(|finding| bug.is_shown_by(finding, model))
             })
     };
+    let told = |bugs: &[Bug]| {
+        let bug = |bug: &Bug| (bug.text.clone(), is_found(bug));
+        bugs.iter().map(bug).collect()
+    };
     let mut verdict = PackageVerdict {
-        documented: package
-            .documented
-            .iter()
-            .map(|bug| (bug.text.clone(), is_found(bug)))
-            .collect(),
+        documented: told(&package.documented),
+        seeded: told(&package.seeded),
         false_alarms: Vec::new(),
     };
     for (model, outcome) in outcomes {
         for finding in &outcome.findings {
-            let mut bugs = package.documented.iter().chain(&package.known);
+            let bugs = package.documented.iter().chain(&package.seeded);
+            let mut bugs = bugs.chain(&package.known);
             if !bugs.any(|bug| bug.is_shown_by(finding, model)) {
                 verdict.false_alarms.push((model, finding.clone()));
             }
@@ -186,6 +192,8 @@ struct Wire {
     models: String,
     #[serde(default)]
     documented: Vec<WireBug>,
+    #[serde(default)]
+    seeded: Vec<WireBug>,
     #[serde(default)]
     known: Vec<WireBug>,
 }
@@ -240,6 +248,7 @@ mod tests {
             },
             models: vec!["posix", "xfs"],
             documented: vec![bug("ordering", "posix xfs").read().unwrap()],
+            seeded: Vec::new(),
             known: vec![bug("durability", "posix").read().unwrap()],
         }
     }

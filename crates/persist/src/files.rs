@@ -55,7 +55,7 @@ pub use content::{Content, Extent, Source};
 pub use model::{Filler, Model, Reason};
 pub use op::{BLOCK_BYTES, Class, Data, Growth, Kind, MicroOp, SECTOR_BYTES};
 pub use parse::{ModelError, ModelErrorKind};
-pub use text::describe;
+pub use text::{describe, needs_split_rename};
 pub use tree::{Object, Tree};
 pub use trees::Trees;
 pub use walker::Walker;

@@ -140,6 +140,7 @@ fn unsafe_code_stays_where_it_belongs() {
         "crates/abi/",
         "crates/rt/",
         "crates/instrument/",
+        "crates/watch/",
         "crates/trace/src/mapped.rs",
         "crates/blocks/src/kernel.rs",
     ];

@@ -12,9 +12,9 @@
 use crate::inodes::{Inodes, Number};
 use crashpoint_trace::files::{InodeId, Stream};
 use rustc_hash::FxHashMap;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{FileType, OFlags};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct Description {
     pub moves: Cell<bool>,
     /// Ours, to the same description: of files in the folder that can be written.
     pub own: Option<OwnedFd>,
+    /// The same file, for us to read; see [`Description::reader`].
+    reader: OnceCell<Option<OwnedFd>>,
 }
 
 impl Description {
@@ -47,6 +49,7 @@ impl Description {
             flags: Cell::new(OFlags::empty()),
             moves: Cell::default(),
             own: None,
+            reader: OnceCell::new(),
         }
     }
 
@@ -58,6 +61,7 @@ impl Description {
             flags: Cell::new(OFlags::empty()),
             moves: Cell::default(),
             own: None,
+            reader: OnceCell::new(),
         };
         let (Ok(stat), Ok(flags)) = (rustix::fs::fstat(&own), rustix::fs::fcntl_getfl(&own)) else {
             return other;
@@ -75,6 +79,7 @@ impl Description {
                 flags: Cell::new(flags),
                 moves: Cell::default(),
                 own: writable.then_some(own),
+                reader: OnceCell::new(),
             };
         }
         let subject = match kind {
@@ -88,6 +93,18 @@ impl Description {
             | FileType::Unknown => streams.find(number).map_or(Subject::Other, Subject::Stream),
         };
         Description { subject, ..other }
+    }
+}
+
+impl Description {
+    /// The file behind it, for reading: ours may be for writing only.
+    pub fn reader(&self) -> Option<&OwnedFd> {
+        let open = || {
+            let path = format!("/proc/self/fd/{}", self.own.as_ref()?.as_raw_fd());
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()
+        };
+        self.reader.get_or_init(open).as_ref()
     }
 }
 

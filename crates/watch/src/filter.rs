@@ -11,7 +11,7 @@ const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;
 
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+pub const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
@@ -22,6 +22,8 @@ const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 
 const STOP: u32 = libc::SECCOMP_RET_TRACE;
 const PASS: u32 = libc::SECCOMP_RET_ALLOW;
+/// A call by the numbers of another machine: a signal, which says so where a stop would not.
+const FOREIGN: u32 = libc::SECCOMP_RET_TRAP;
 
 /// What of the arguments makes a call stop.
 enum When {
@@ -102,7 +104,7 @@ pub fn program() -> Vec<libc::sock_filter> {
     let mut code = vec![
         statement(LOAD, ARCHITECTURE),
         jump(JUMP_EQUAL, AUDIT_ARCH_X86_64, 1, 0),
-        statement(RETURN, STOP),
+        statement(RETURN, FOREIGN),
         statement(LOAD, NUMBER),
     ];
     let last = TABLE.last().map_or(0, |row| u32::from(row.0));
@@ -258,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn calls_nobody_knows_and_those_of_other_machines_stop() {
+    fn calls_nobody_knows_stop_and_those_of_other_machines_end_it() {
         assert!(stops(9999, [0; 6]));
         assert!(stops(0x4000_0001, [0; 6]));
-        assert_eq!(verdict(0x4000_0003, 4, [0; 6]), STOP);
+        assert_eq!(verdict(0x4000_0003, 4, [0; 6]), FOREIGN);
     }
 }

@@ -19,7 +19,7 @@ pub enum Stop {
     /// A signal is about to be delivered.
     Signal(i32),
     /// Stopped by job control, until it is continued.
-    GroupStop,
+    ByJobControl,
     /// A new thread that starts, or one that goes on.
     Started,
     /// A thread or process was made: its number.
@@ -42,7 +42,7 @@ const OPTIONS: libc::c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_EXITKILL;
 
 fn request(what: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::Result<libc::c_long> {
-    // SAFETY: none of the requests in this file but GETREGS and GETEVENTMSG writes to our memory,
+    // SAFETY: none of the requests in this file but GETREGS, GETEVENTMSG and GETSIGINFO writes to our memory,
     // and those are given the address of a value of the right type by their only callers.
     let result = unsafe { libc::ptrace(what, tid.0, address, data) };
     match result {
@@ -109,6 +109,22 @@ fn event_message(tid: Tid) -> io::Result<u64> {
     Ok(message)
 }
 
+/// Whether the signal that is about to be delivered is the filter's, about a call by the numbers of
+/// another machine.
+pub fn is_foreign_call(tid: Tid) -> bool {
+    // The fields of a SIGSYS: `si_code`, and `si_arch` behind an address and a number.
+    const CODE: usize = 8;
+    const ARCHITECTURE: usize = 28;
+    const SYS_SECCOMP: u32 = 1;
+    let mut information = [0_u32; 32];
+    let address = information.as_mut_ptr() as usize;
+    if request(libc::PTRACE_GETSIGINFO, tid, 0, address).is_err() {
+        return false;
+    }
+    information[CODE / 4] == SYS_SECCOMP
+        && information[ARCHITECTURE / 4] != crate::filter::AUDIT_ARCH_X86_64
+}
+
 /// Waits for any thread to stop; `None` when none is left.
 pub fn wait() -> io::Result<Option<(Tid, Stop)>> {
     loop {
@@ -151,7 +167,7 @@ fn decode(tid: Tid, status: i32) -> io::Result<Stop> {
         libc::PTRACE_EVENT_EXEC => Stop::Exec(Tid(event_message(tid)? as i32)),
         libc::PTRACE_EVENT_EXIT => Stop::Exiting,
         libc::PTRACE_EVENT_STOP => match signal {
-            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Stop::GroupStop,
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Stop::ByJobControl,
             _ => Stop::Started,
         },
         // No other event is asked for; if there is one, the thread just goes on.
@@ -172,25 +188,4 @@ pub fn read_memory(tid: Tid, address: u64, to: &mut [u8]) -> usize {
     // SAFETY: the local vector describes `to`; the remote address is checked by the kernel.
     let read = unsafe { libc::process_vm_readv(tid.0, &local, 1, &remote, 1, 0) };
     usize::try_from(read).unwrap_or(0)
-}
-
-/// Reads two places at once; returns how much there was of each.
-pub fn read_two(tid: Tid, first: (u64, &mut [u8]), second: (u64, &mut [u8])) -> (usize, usize) {
-    let vector = |address: *mut libc::c_void, length| libc::iovec {
-        iov_base: address,
-        iov_len: length,
-    };
-    let wanted = first.1.len();
-    let local = [
-        vector(first.1.as_mut_ptr().cast(), wanted),
-        vector(second.1.as_mut_ptr().cast(), second.1.len()),
-    ];
-    let remote = [
-        vector(first.0 as *mut libc::c_void, wanted),
-        vector(second.0 as *mut libc::c_void, second.1.len()),
-    ];
-    // SAFETY: the local vectors describe the two slices; remote addresses are checked by the kernel.
-    let read = unsafe { libc::process_vm_readv(tid.0, local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
-    let read = usize::try_from(read).unwrap_or(0);
-    (read.min(wanted), read.saturating_sub(wanted))
 }

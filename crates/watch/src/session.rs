@@ -89,6 +89,7 @@ fn watch(
         together: Together::new(),
         deferred: None,
         settled: None,
+        buffer: Vec::new(),
     };
     let _quiet = NoStopSignals::new();
     watcher.first(started.tid, &files)?;
@@ -96,9 +97,8 @@ fn watch(
         what: "start the program",
         source,
     })?;
-    running(started.tid.0);
     watcher.together.hold(started.tid);
-    watcher.run(started.tid)?;
+    watcher.run(started.tid, running)?;
     if let Some(error) = started.failed(options) {
         return Err(error);
     }

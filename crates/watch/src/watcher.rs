@@ -43,6 +43,8 @@ pub struct Watcher<'o> {
     /// The description that was settled at this very stop (compared, never followed), and the
     /// position that was found.
     pub settled: Option<(*const Description, u64)>,
+    /// Kept to be used again.
+    pub buffer: Vec<u8>,
 }
 
 /// Whose doing something is.
@@ -62,12 +64,19 @@ impl Watcher<'_> {
         })
     }
 
-    pub fn run(&mut self, root: Tid) -> Result<(), WatchError> {
+    /// To the end of everything; `running` is called once the program is the one that was asked for.
+    pub fn run(&mut self, root: Tid, running: impl FnOnce(i32)) -> Result<(), WatchError> {
+        let mut running = Some(running);
         let failed = |source| WatchError::System {
             what: "wait for the program",
             source,
         };
         while let Some((tid, stop)) = ptrace::wait().map_err(failed)? {
+            if let Stop::Exec(_) = stop
+                && let Some(running) = running.take()
+            {
+                running(root.0);
+            }
             match self.stopped(root, tid, stop) {
                 Ok(()) => {}
                 Err(error) => {
@@ -107,7 +116,7 @@ impl Watcher<'_> {
                 Stop::Seccomp
                 | Stop::CallEnd
                 | Stop::Signal(_)
-                | Stop::GroupStop
+                | Stop::ByJobControl
                 | Stop::Started
                 | Stop::Child(_)
                 | Stop::Exec(_)
@@ -126,8 +135,9 @@ impl Watcher<'_> {
                 self.enter(tid, &registers)
             }
             Stop::CallEnd => self.leave(tid),
+            Stop::Signal(libc::SIGSYS) if ptrace::is_foreign_call(tid) => Err(foreign(tid)),
             Stop::Signal(signal) => ptrace::go_on(tid, signal).or_else(gone),
-            Stop::GroupStop => ptrace::listen(tid).or_else(gone),
+            Stop::ByJobControl => ptrace::listen(tid).or_else(gone),
             Stop::Started => ptrace::go_on(tid, 0).or_else(gone),
             Stop::Child(child) => self.child(tid, child),
             Stop::Exec(former) => self.exec(tid, former),
@@ -153,11 +163,9 @@ impl Watcher<'_> {
     /// Before a call.
     fn enter(&mut self, tid: Tid, registers: &Registers) -> Result<(), WatchError> {
         let arguments = Arguments::of(registers);
-        // The code segment of 32-bit code, or the mark of the x32 interface.
-        if registers.cs == 0x23 || registers.orig_rax & 0x4000_0000 != 0 {
-            let program = std::fs::read_link(format!("/proc/{}/exe", tid.0));
-            let program = program.map_or("?".into(), |path| path.display().to_string());
-            return Err(WatchError::ThirtyTwoBit { program });
+        // The mark of the x32 interface.
+        if registers.orig_rax & 0x4000_0000 != 0 {
+            return Err(foreign(tid));
         }
         let number = arguments.number;
         let Some((_, name, class)) = table::find(registers.orig_rax) else {
@@ -214,7 +222,7 @@ impl Watcher<'_> {
         tid: Tid,
         registers: &Registers,
         arguments: Arguments,
-        what: What,
+        what: Box<What>,
     ) -> Result<(), WatchError> {
         let pending = Pending {
             registers: *registers,
@@ -386,6 +394,13 @@ pub fn gone(error: io::Error) -> Result<(), WatchError> {
             what: "go on with the program",
             source: error,
         }),
+    }
+}
+
+fn foreign(tid: Tid) -> WatchError {
+    let program = std::fs::read_link(format!("/proc/{}/exe", tid.0));
+    WatchError::ThirtyTwoBit {
+        program: program.map_or("?".into(), |path| path.display().to_string()),
     }
 }
 

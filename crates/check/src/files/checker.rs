@@ -41,7 +41,6 @@ pub struct FileChecker<'f, 'a> {
     limits: Limits,
     processor: Option<usize>,
     restarts: u32,
-    shows_reading: bool,
     /// What the last marked run read.
     read: Option<Vec<Place>>,
 }
@@ -69,7 +68,6 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         };
         let folder = Folder::create(&paths.pool).map_err(error)?;
         std::fs::write(&paths.printed, "").map_err(error)?;
-        let shows_reading = super::folder::shows_reading(&scratch).map_err(error)?;
         let mut checker = FileChecker {
             files,
             setup,
@@ -81,7 +79,6 @@ impl<'f, 'a> FileChecker<'f, 'a> {
             limits: setup.limits,
             processor: pin::processor(number, workers),
             restarts: 0,
-            shows_reading,
             read: None,
             scratch,
         };
@@ -196,7 +193,7 @@ impl Checker for FileChecker<'_, '_> {
         self.say_printed(self.files.list(phase))?;
         self.folder.lay(patch).map_err(self.error())?;
         let ended = self.run_stubbornly()?;
-        if mark && self.shows_reading {
+        if mark && self.folder.shows_reading() {
             self.note_reads(patch)?;
         }
         Ok(ended)

@@ -5,7 +5,8 @@
 //! of change that no clock shows, so that whatever has another one was touched. For a directory
 //! that means that an entry came or went. Files that were only read are found the same way by their
 //! time of access, which is older than the time of change, so that even file systems that write it
-//! seldom do so at the first reading.
+//! seldom do so at the first reading. Stores through a mapping change no time of a file in memory,
+//! but to make one is to access the file: what was accessed is compared byte by byte.
 
 use super::layout::{Item, Layout};
 use crashpoint_persist::files::{Content, Object, PatchSource};
@@ -34,6 +35,8 @@ struct Laid<'a> {
 pub struct Folder<'a> {
     root: PathBuf,
     laid: BTreeMap<PathBuf, Laid<'a>>,
+    /// Reading shows in times.
+    shows_reading: bool,
     /// Bytes written, for measurements.
     pub written: u64,
 }
@@ -47,9 +50,15 @@ impl<'a> Folder<'a> {
         }
         Ok(Folder {
             root: root.to_owned(),
+            shows_reading: shows_reading(root)?,
             laid: BTreeMap::new(),
             written: 0,
         })
+    }
+
+    /// Whether what is read is known afterwards.
+    pub fn shows_reading(&self) -> bool {
+        self.shows_reading
     }
 
     pub fn path(&self) -> &Path {
@@ -130,9 +139,10 @@ impl<'a> Folder<'a> {
                 && has_mode(&status, &laid.item.object)
                 && (status.mtime() == CHANGED && status.mtime_nsec() == 0)
                 && laid.item.size() == file_size(&status);
-            if !is_same {
+            let was_accessed = status.atime() != READ || !self.shows_reading;
+            if !is_same || (was_accessed && !holds(&full, &laid.item)?) {
                 gone.push(path.clone());
-            } else if status.atime() != READ {
+            } else if was_accessed {
                 self.mark(path)?;
             }
         }
@@ -283,7 +293,7 @@ impl<'a> Folder<'a> {
 
 /// Whether reading a file shows in a folder: some file systems are told not to write times of
 /// access.
-pub fn shows_reading(folder: &Path) -> io::Result<bool> {
+fn shows_reading(folder: &Path) -> io::Result<bool> {
     let path = folder.join("probe");
     std::fs::write(&path, "x")?;
     set_times(&path)?;
@@ -306,6 +316,28 @@ fn set_times(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a file has the content that was laid out.
+fn holds(path: &Path, item: &Item<'_>) -> io::Result<bool> {
+    if !item.is_file() {
+        return Ok(true);
+    }
+    let file = File::open(path)?;
+    let mut chunk = vec![0; CHUNK.min(item.size().unwrap_or(0) as usize)];
+    let mut offset = 0;
+    while offset < item.size().unwrap_or(0) {
+        let length = (item.size().unwrap_or(0) - offset).min(chunk.len() as u64) as usize;
+        match file.read_exact_at(&mut chunk[..length], offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            result => result?,
+        }
+        if !item.object.content.holds(offset, &chunk[..length]) {
+            return Ok(false);
+        }
+        offset += length as u64;
+    }
+    Ok(true)
+}
+
 /// Links have none of their own.
 fn has_mode(status: &std::fs::Metadata, object: &Object<'_>) -> bool {
     match object.kind {
@@ -318,7 +350,7 @@ fn has_mode(status: &std::fs::Metadata, object: &Object<'_>) -> bool {
 
 /// Only files have one that says something.
 fn file_size(status: &std::fs::Metadata) -> Option<u64> {
-    status.is_file().then(|| status.len())
+    status.is_file().then_some(status.len())
 }
 
 fn remove(path: &Path) -> io::Result<()> {

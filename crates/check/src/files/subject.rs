@@ -190,11 +190,15 @@ impl<'a> Walk<'a> {
     ) -> ControlFlow<()> {
         let fed = self.walker.begin(call);
         self.order = call.order;
-        if fed.changed {
-            if let Phase::After(operation) = self.phase {
-                self.phase = Phase::In(operation + 1);
-            }
-            self.point(show, false)?;
+        if fed.changed
+            && let Phase::After(operation) = self.phase
+        {
+            self.phase = Phase::In(operation + 1);
+        }
+        // What a sync writes ahead of the rest may be there alone before the next sync.
+        if fed.changed || self.walker.completes(call) {
+            let returned = matches!(self.phase, Phase::After(_));
+            self.point(show, returned)?;
         }
         self.walker.end(call);
         self.durable.extend(self.walker.take_durable());
@@ -225,6 +229,7 @@ impl<'a> Walk<'a> {
         for node in assumed {
             self.walker.assume_durable(node);
         }
+        self.durable.extend(self.walker.take_durable());
         next
     }
 }

@@ -32,7 +32,11 @@ fn layout(plan: Plan) -> Layout<'static> {
             File(inode, bytes) => (InodeId(inode), InodeKind::File, bytes),
             Symlink(target) => {
                 let target = target.as_bytes();
-                (InodeId(1000 + number as u32), InodeKind::Symlink { target }, &[])
+                (
+                    InodeId(1000 + number as u32),
+                    InodeKind::Symlink { target },
+                    &[],
+                )
             }
         };
         if before.inodes.iter().all(|known| known.inode != inode) {
@@ -84,11 +88,27 @@ fn seen(folder: &Path) -> Vec<String> {
 }
 
 const STATES: [Plan; 6] = [
-    &[("a", File(1, b"one")), ("d", Directory), ("d/b", File(2, b"two"))],
-    &[("a", File(1, b"other")), ("d", Directory), ("d/b", File(2, b""))],
+    &[
+        ("a", File(1, b"one")),
+        ("d", Directory),
+        ("d/b", File(2, b"two")),
+    ],
+    &[
+        ("a", File(1, b"other")),
+        ("d", Directory),
+        ("d/b", File(2, b"")),
+    ],
     &[("d", File(1, b"now a file")), ("l", Symlink("d"))],
-    &[("x", File(3, b"linked")), ("y", File(3, b"linked")), ("l", Symlink("x"))],
-    &[("y", File(3, b"linked twice")), ("z", File(3, b"linked twice")), ("x", File(4, b"-"))],
+    &[
+        ("x", File(3, b"linked")),
+        ("y", File(3, b"linked")),
+        ("l", Symlink("x")),
+    ],
+    &[
+        ("y", File(3, b"linked twice")),
+        ("z", File(3, b"linked twice")),
+        ("x", File(4, b"-")),
+    ],
     &[],
 ];
 
@@ -119,12 +139,34 @@ fn what_a_check_does_to_the_folder_is_undone() {
     let path = scratch.path().join("dir");
     let mut folder = Folder::create(&path).unwrap();
     let (first, linked) = (STATES[0], STATES[3]);
-    let tampering: [(Plan, &dyn Fn()); 8] = [
+    let tampering: [(Plan, &dyn Fn()); 9] = [
+        (first, &|| {
+            // As a mapping in memory does it: no time of change.
+            let file = std::fs::File::options()
+                .read(true)
+                .write(true)
+                .open(path.join("a"));
+            let file = file.unwrap();
+            let times = file.metadata().unwrap();
+            std::fs::read(path.join("a")).unwrap();
+            let accessed = std::fs::metadata(path.join("a"))
+                .unwrap()
+                .accessed()
+                .unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, b"ONE", 0).unwrap();
+            let changed = times.modified().unwrap();
+            let times = std::fs::FileTimes::new()
+                .set_modified(changed)
+                .set_accessed(accessed);
+            file.set_times(times).unwrap();
+        }),
         (first, &|| std::fs::write(path.join("a"), "one").unwrap()),
         (first, &|| std::fs::write(path.join("d/new"), "x").unwrap()),
         (first, &|| std::fs::remove_file(path.join("d/b")).unwrap()),
         (first, &|| std::fs::remove_dir_all(path.join("d")).unwrap()),
-        (first, &|| std::fs::rename(path.join("a"), path.join("d/b")).unwrap()),
+        (first, &|| {
+            std::fs::rename(path.join("a"), path.join("d/b")).unwrap()
+        }),
         (first, &|| {
             let mode = std::fs::Permissions::from_mode(0o600);
             std::fs::set_permissions(path.join("a"), mode).unwrap();
@@ -156,7 +198,7 @@ fn only_what_differs_is_written_and_what_is_read_is_known() {
     let written = folder.written;
     folder.lay(&one).unwrap();
     assert_eq!(folder.written, written);
-    if super::folder::shows_reading(scratch.path()).unwrap() {
+    if folder.shows_reading() {
         assert!(folder.read_since().unwrap().is_empty());
         std::fs::read(path.join("d/b")).unwrap();
         assert_eq!(folder.read_since().unwrap(), [Path::new("d/b")]);
@@ -173,4 +215,107 @@ fn equal_folders_have_equal_hashes_and_places() {
     let place = super::layout::place_of(Path::new("a"));
     assert_eq!(one.value(place), same.value(place));
     assert_ne!(one.value(place), other.value(place));
+}
+
+mod assumed {
+    use super::super::{FileOracle, Files};
+    use super::initial;
+    use crate::subject::{Content as _, Subject as _};
+    use crashpoint_persist::files::{Kind, Model};
+    use crashpoint_persist::graph::NodeId;
+    use crashpoint_trace::files::{
+        Before, Call, Effect, InodeId, InodeKind, Slot, StackId, Stream, SystemCall, Through,
+    };
+    use std::ops::ControlFlow;
+    use std::path::Path;
+
+    fn slot(name: &str) -> Slot<'_> {
+        Slot {
+            directory: InodeId::ROOT,
+            name: name.as_bytes(),
+        }
+    }
+
+    /// Saves a document by a new file that is renamed over the old one, without any sync.
+    fn saves(times: u32) -> Vec<Call<'static>> {
+        let mut effects: Vec<Vec<Effect<'static>>> = Vec::new();
+        for number in 0..times {
+            let (inode, old) = (InodeId(2 + number), InodeId(1 + number));
+            let kind = InodeKind::File;
+            let mode = 0o644;
+            effects.push(vec![
+                Effect::New { inode, kind, mode },
+                Effect::Link {
+                    slot: slot("tmp"),
+                    inode,
+                },
+            ]);
+            effects.push(vec![Effect::Write {
+                inode,
+                offset: 0,
+                bytes: &[b'x'; 1000],
+                through: Through::Cache,
+            }]);
+            effects.push(vec![Effect::Rename {
+                from: slot("tmp"),
+                to: slot("doc"),
+                inode,
+                victim: Some(old),
+            }]);
+            effects.push(vec![Effect::Output {
+                stream: Stream::Stdout,
+                bytes: b"saved\n",
+            }]);
+        }
+        let call = |(order, effects)| Call {
+            order,
+            process: 0,
+            thread: 0,
+            number: SystemCall(0),
+            stack: StackId(0),
+            text: "call()",
+            effects,
+        };
+        (0..).zip(effects).map(call).collect()
+    }
+
+    #[test]
+    fn what_is_taken_to_be_durable_takes_with_it_what_it_needs() {
+        let root = initial(InodeId::ROOT, InodeKind::Directory, &[]);
+        let old = initial(InodeId(1), InodeKind::File, b"old");
+        let before = Before {
+            inodes: vec![root, old],
+            entries: vec![(slot("doc"), InodeId(1))],
+        };
+        let calls = saves(3);
+        let model = Model::builtin("ext4-ordered").unwrap();
+        let files = Files::new(&before, &calls, &model, FileOracle::Checker);
+        let mut content = files.before();
+        let mut known = 0;
+        files.moments(&mut |moment, assumed| {
+            content
+                .advance(&moment.durable[known..], moment.order)
+                .unwrap();
+            known = moment.durable.len();
+            let frontier = moment.frontier();
+            for cut in frontier.cuts() {
+                let layout = content.patch(&frontier.kept(&cut), 0);
+                let size = layout.content(Path::new("doc")).map(|doc| doc.size());
+                let kept = frontier.kept(&cut);
+                assert_ne!(
+                    size,
+                    Some(0),
+                    "{} {:?} {kept:?}",
+                    moment.order,
+                    moment.durable
+                );
+            }
+            if moment.returned {
+                let mut latest = (0..moment.issued as u32).rev().map(NodeId);
+                let data = |id: &NodeId| matches!(files.nodes[id.index()].kind, Kind::Write { .. });
+                assumed.extend(latest.find(data));
+            }
+            ControlFlow::Continue(())
+        });
+    }
 }

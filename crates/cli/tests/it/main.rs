@@ -13,3 +13,4 @@ mod showing;
 mod support;
 mod testing;
 mod testing_bad_input;
+mod watching;

@@ -109,9 +109,17 @@ impl Order {
         }
     }
 
-    /// Makes a node durable, and the silent one after it pending in its place.
-    pub fn replace(&mut self, node: NodeId, silent: NodeId) {
-        let behind = self.marks[node.index()].behind;
+    /// What a pending node needs, but for its place in the journal.
+    pub fn needs(&self, node: NodeId) -> &[NodeId] {
+        &self.marks[node.index()].needs
+    }
+
+    /// Makes a node durable, and the silent one after it pending in its place, with some of what
+    /// the first one needed.
+    pub fn replace(&mut self, node: NodeId, silent: NodeId, needs: &[NodeId]) {
+        let mark = &mut self.marks[node.index()];
+        let behind = mark.behind;
+        mark.needs.retain(|need| !needs.contains(need));
         self.settle(node);
         let nodes = &mut self.track_mut(JOURNAL).nodes;
         let place = nodes.partition_point(|other| *other < silent);
@@ -119,6 +127,7 @@ impl Order {
         let mark = &mut self.marks[silent.index()];
         mark.durable = false;
         mark.behind = behind;
+        mark.needs = SmallVec::from_slice(needs);
         self.pending += 1;
     }
 

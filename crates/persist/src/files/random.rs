@@ -182,6 +182,42 @@ fn compare(litmus: &Litmus) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Every program of three of these: what is next to what decides, not how much there is of it.
+#[test]
+fn every_short_program_leaves_what_the_reference_says() {
+    let text = [
+        "create d/f",
+        "write f 600 A*300",
+        "append g B*1",
+        "write g 4096 C*1",
+        "truncate f 1",
+        "rename f g",
+        "rename g d/f",
+        "unlink f",
+        "fsync g",
+        "fdatasync f",
+        "fsync d",
+        "append f D*1 dsync",
+    ];
+    let lines: Vec<String> = text.iter().map(|line| format!("  {line}\n")).collect();
+    let mut tried = 0;
+    for number in 0..lines.len().pow(3) {
+        let digits = [1, 12, 144].map(|unit| number / unit % 12);
+        let body: String = digits.iter().map(|digit| lines[*digit].as_str()).collect();
+        let setup: String = setup().iter().map(|op| format!("  {op}\n")).collect();
+        let text = format!("litmus short\nsetup\n{setup}program\n{body}");
+        // Not every order makes sense: a file has to be there to be removed.
+        let Ok(parsed) = Litmus::parse(&text) else {
+            continue;
+        };
+        tried += 1;
+        if let Err(error) = compare(&parsed[0]) {
+            panic!("{error}\n{text}");
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+}
+
 fn all_states<'a>(name: &str, before: &Before<'a>, calls: &[Call<'a>]) -> Option<litmus::States> {
     let model = Model::builtin(name).expect("a built-in model");
     let mut walker = Walker::new(&model, before);

@@ -299,7 +299,12 @@ impl<'a> Walker<'a> {
         };
         let source = NodeId(node.0 + 1);
         self.nodes[source.index()].kind = Kind::RenameSource { from, to, inode };
-        self.order.replace(node, source);
+        // What happened to the old name before concerns the half that removes it.
+        let needs = self.order.needs(node).iter().copied();
+        let needs: Vec<NodeId> = needs
+            .filter(|need| !slots(&self.nodes[need.index()]).contains(&Some(to)))
+            .collect();
+        self.order.replace(node, source, &needs);
         self.inode_mut(from.directory).entries.push(source);
         self.inode_mut(inode).names.push(source);
     }
@@ -307,7 +312,13 @@ impl<'a> Walker<'a> {
 
 /// Directories that a change of names is in.
 fn directories(op: &MicroOp<'_>) -> impl Iterator<Item = InodeId> {
-    let slots: [Option<Slot<'_>>; 2] = match op.kind {
+    let directories = slots(op).map(|slot| slot.map(|slot| slot.directory));
+    directories.into_iter().flatten()
+}
+
+/// Names that a call changes of which this is a part.
+fn slots<'a>(op: &MicroOp<'a>) -> [Option<Slot<'a>>; 2] {
+    match op.kind {
         Kind::Link { slot, .. } | Kind::Unlink { slot, .. } | Kind::ExchangeHalf { slot, .. } => {
             [Some(slot), None]
         }
@@ -323,9 +334,5 @@ fn directories(op: &MicroOp<'_>) -> impl Iterator<Item = InodeId> {
         | Kind::Allocate { .. }
         | Kind::SetXattr { .. }
         | Kind::SetMode { .. } => [None, None],
-    };
-    slots
-        .map(|slot| slot.map(|slot| slot.directory))
-        .into_iter()
-        .flatten()
+    }
 }

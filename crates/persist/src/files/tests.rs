@@ -1,3 +1,5 @@
+//! Models from text, reasons and words, and the simplest programs.
+
 use super::*;
 use crashpoint_trace::files::{
     Before, Call, Effect, Initial, InodeId, InodeKind, Slot, StackId, SyncKind, SystemCall, Through,
@@ -244,4 +246,32 @@ fn a_long_write_is_cut_into_so_many_runs() {
         let count = data.count();
         assert!((1..=most).contains(&count), "{name}: {count}");
     }
+}
+
+#[test]
+fn a_rename_that_loses_the_file_is_told_apart() {
+    let old = Initial {
+        inode: F,
+        kind: InodeKind::File,
+        ..folder()
+    };
+    let before = Before {
+        inodes: vec![folder(), old],
+        entries: vec![(slot("f"), F)],
+    };
+    let model = Model::builtin("posix").expect("built in");
+    let mut walker = Walker::new(&model, &before);
+    let rename = Effect::Rename {
+        from: slot("f"),
+        to: slot("g"),
+        inode: F,
+        victim: None,
+    };
+    walker.feed(&call(1, vec![rename]));
+    let frontier = walker.frontier();
+    let torn = frontier.cuts().filter(|cut| {
+        let lost = frontier.lost(cut);
+        needs_split_rename(walker.nodes(), &lost)
+    });
+    assert_eq!(torn.count(), 1);
 }

@@ -84,6 +84,27 @@ pub fn describe(nodes: &[MicroOp<'_>], ids: &[NodeId]) -> Vec<String> {
     texts
 }
 
+/// Whether losing just these of the nodes takes a rename that lost the file: the old name gone and
+/// the new one not there. POSIX does not exclude it, and every file system on Linux does.
+pub fn needs_split_rename(nodes: &[MicroOp<'_>], lost: &[NodeId]) -> bool {
+    lost.iter().any(|target| {
+        let op = &nodes[target.index()];
+        let Kind::RenameTarget { from, inode, .. } = op.kind else {
+            return false;
+        };
+        // The halves of a rename are next to each other.
+        let near = [target.0.checked_sub(1), target.0.checked_add(1)];
+        near.into_iter().flatten().map(NodeId).any(|source| {
+            let half = nodes.get(source.index()).map(|op| op.kind);
+            let is_source = matches!(
+                half,
+                Some(Kind::RenameSource { from: own, inode: of, .. }) if own == from && of == inode
+            );
+            is_source && !lost.contains(&source)
+        })
+    })
+}
+
 fn is_content(op: &MicroOp<'_>) -> bool {
     matches!(op.kind, Kind::Write { .. } | Kind::Grow { .. })
 }

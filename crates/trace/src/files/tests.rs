@@ -143,7 +143,9 @@ fn written(all: &[Vec<Seed>], finish: bool) -> (Vec<u8>, Vec<u8>) {
             function: "f".into(),
             source: None,
         };
-        writer.finish(Ended::Exited(3), [(at, vec![frame])]).unwrap();
+        writer
+            .finish(Ended::Exited(3), [(at, vec![frame])])
+            .unwrap();
     } else {
         drop(writer);
     }
@@ -208,7 +210,10 @@ fn recordings_of_other_versions_and_other_files_are_refused() {
     let mut newer = calls.clone();
     newer[8] = 99;
     let error = FileRecording::from_bytes(newer, Vec::new()).unwrap_err();
-    assert!(matches!(error.kind, OpenErrorKind::Version { found: 99 }), "{error}");
+    assert!(
+        matches!(error.kind, OpenErrorKind::Version { found: 99 }),
+        "{error}"
+    );
     let error = FileRecording::from_bytes(b"something else".to_vec(), Vec::new()).unwrap_err();
     assert!(matches!(error.kind, OpenErrorKind::Foreign), "{error}");
     let error = FileRecording::from_bytes(Vec::new(), Vec::new()).unwrap_err();
@@ -222,9 +227,13 @@ fn what_was_there_before_is_read_as_it_was_written() {
     let mut before = BeforeWriter::create(folder.path()).unwrap();
     let file = InodeId(1);
     std::fs::write(before.content(file), "content").unwrap();
-    before.inode(InodeId::ROOT, InodeKind::Directory, 0o755, &[], 0).unwrap();
+    before
+        .inode(InodeId::ROOT, InodeKind::Directory, 0o755, &[], 0)
+        .unwrap();
     let xattrs = [(b"user.a".to_vec(), b"1".to_vec())];
-    before.inode(file, InodeKind::File, 0o644, &xattrs, 7).unwrap();
+    before
+        .inode(file, InodeKind::File, 0o644, &xattrs, 7)
+        .unwrap();
     let slot = Slot {
         directory: InodeId::ROOT,
         name: b"f",
@@ -232,9 +241,15 @@ fn what_was_there_before_is_read_as_it_was_written() {
     before.entry(slot, file).unwrap();
     let index = folder.path().join("files/before/index");
     let unfinished = FileRecording::open(folder.path()).unwrap_err();
-    assert!(matches!(unfinished.kind, OpenErrorKind::Before { .. }), "{unfinished}");
+    assert!(
+        matches!(unfinished.kind, OpenErrorKind::Before { .. }),
+        "{unfinished}"
+    );
     before.finish().unwrap();
-    assert!(index.metadata().unwrap().len() < 400, "what was reserved is given back");
+    assert!(
+        index.metadata().unwrap().len() < 400,
+        "what was reserved is given back"
+    );
     let recording = FileRecording::open(folder.path()).unwrap();
     let read = recording.before();
     assert_eq!(read.inodes.len(), 2);
@@ -249,5 +264,8 @@ fn a_folder_that_is_no_recording_is_told_apart_from_one_that_is_not_there() {
     let error = FileRecording::open(&folder.path().join("none")).unwrap_err();
     assert!(matches!(error.kind, OpenErrorKind::Missing), "{error}");
     let error = FileRecording::open(folder.path()).unwrap_err();
-    assert!(matches!(error.kind, OpenErrorKind::NotARecording), "{error}");
+    assert!(
+        matches!(error.kind, OpenErrorKind::NotARecording),
+        "{error}"
+    );
 }

@@ -67,7 +67,10 @@ impl Watcher<'_> {
                     return Ok(Entry::Pass);
                 };
                 let subject = Looked::Own(own);
-                return Ok(Entry::Await(What::Attribute(Attribute { inode, subject })));
+                return Ok(Entry::wait_for(What::Attribute(Attribute {
+                    inode,
+                    subject,
+                })));
             }
             libc::SYS_lchown => (libc::AT_FDCWD, values[0], false),
             libc::SYS_fchmodat => (arguments.descriptor(0), values[1], true),
@@ -88,7 +91,10 @@ impl Watcher<'_> {
             return Ok(Entry::Pass);
         };
         let subject = Looked::At { at, follow };
-        Ok(Entry::Await(What::Attribute(Attribute { inode, subject })))
+        Ok(Entry::wait_for(What::Attribute(Attribute {
+            inode,
+            subject,
+        })))
     }
 
     pub fn inode_of(&mut self, by: By<'_>, descriptor: i32) -> Option<InodeId> {
@@ -156,7 +162,7 @@ impl Watcher<'_> {
             _ => None,
         };
         let value = value.map(|(address, length)| self.memory(by.tid, address, length as usize));
-        Ok(Entry::Await(What::Xattr(Xattr { inode, name, value })))
+        Ok(Entry::wait_for(What::Xattr(Xattr { inode, name, value })))
     }
 
     pub fn xattr_set(&mut self, by: By<'_>, xattr: Xattr) -> Result<(), WatchError> {

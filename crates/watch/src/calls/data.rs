@@ -40,12 +40,12 @@ impl Watcher<'_> {
                 if self.can_defer(&description, arguments) {
                     return self.defer(by, arguments, description, inode);
                 }
-                Ok(Entry::Await(What::Write(Write { description, inode })))
+                Ok(Entry::wait_for(What::Write(Write { description, inode })))
             }
             Subject::Stream(stream) => {
                 self.compare_mapped(by, None)?;
                 let source = output::Source::Memory;
-                Ok(Entry::Await(What::Output(output::Output {
+                Ok(Entry::wait_for(What::Output(output::Output {
                     stream,
                     source,
                     arguments: *arguments,
@@ -245,7 +245,7 @@ impl Watcher<'_> {
             _ => Change::To(values[1]),
         };
         self.compare_mapped(by, Some(inode))?;
-        Ok(Entry::Await(What::Resize(Resize {
+        Ok(Entry::wait_for(What::Resize(Resize {
             inode,
             from,
             change,

@@ -1,19 +1,23 @@
 //! Writes whose end is not waited for: half the stops of a program that mostly writes.
 //!
 //! While the program has one thread, its next stop, whatever it is, comes after the write has
-//! returned. How much was written is then how far the position of the file has moved: we have a
-//! descriptor to the same description. If it moved otherwise (the program seeks or reads by the same
-//! description), the file itself is compared with what was to be written, and from then on the ends
-//! of writes to this description are waited for.
+//! returned. How much was written is then how far the position of the file has moved, for we have a
+//! descriptor to the same description; and what was written is what the file holds there, for
+//! nobody else has written since.
+//!
+//! If the position moved otherwise (the program also seeks or reads by this description, or the
+//! write failed or was short), what the file holds where it was to be written is recorded: that is
+//! what a crash can lose, and never more than the file has. From then on the ends of writes to this
+//! description are waited for.
 
 use super::data::write_effects;
-use super::output::read_back;
-use super::{Arguments, Entry};
+use super::{Arguments, Entry, What, data};
 use crate::WatchError;
 use crate::descriptors::Description;
 use crate::ptrace::Tid;
 use crate::watcher::{By, Watcher};
-use crashpoint_trace::files::{InodeId, Remark, StackId, SystemCall};
+use crashpoint_trace::files::{InodeId, StackId, SystemCall};
+use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use std::rc::Rc;
 
@@ -26,15 +30,16 @@ pub struct Deferred {
     inode: InodeId,
     /// Where the write begins.
     offset: u64,
-    /// All that was to be written.
-    bytes: Vec<u8>,
     wanted: u64,
 }
 
 impl Watcher<'_> {
     pub fn can_defer(&self, description: &Description, arguments: &Arguments) -> bool {
         let by_position = matches!(arguments.call(), libc::SYS_write | libc::SYS_writev);
-        by_position && self.tasks.all.len() == 1 && !description.moves.get()
+        by_position
+            && self.tasks.all.len() == 1
+            && !description.moves.get()
+            && description.reader().is_some()
     }
 
     pub fn defer(
@@ -44,32 +49,24 @@ impl Watcher<'_> {
         description: Rc<Description>,
         inode: InodeId,
     ) -> Result<Entry, WatchError> {
-        let Some(own) = &description.own else {
-            return Ok(Entry::Pass);
-        };
-        let offset = match description.flags.get().contains(OFlags::APPEND) {
-            true => rustix::fs::fstat(own).map_or(0, |stat| stat.st_size as u64),
+        let position = match &description.own {
+            Some(own) if description.flags.get().contains(OFlags::APPEND) => {
+                rustix::fs::fstat(own).map(|stat| stat.st_size as u64)
+            }
             // If the last stop was a write too, its end is the beginning of this one.
-            false => match self.settled.take() {
-                Some((settled, position)) if settled == Rc::as_ptr(&description) => position,
-                _ => rustix::fs::tell(own).unwrap_or(0),
+            Some(own) => match self.settled.take() {
+                Some((settled, end)) if settled == Rc::as_ptr(&description) => Ok(end),
+                _ => rustix::fs::tell(own),
             },
+            None => Err(rustix::io::Errno::BADF),
+        };
+        let Ok(offset) = position else {
+            let write = data::Write { description, inode };
+            return Ok(Entry::wait_for(What::Write(write)));
         };
         let wanted = match arguments.call() {
             libc::SYS_write => arguments.values[2],
             _ => self.vector_length(by, arguments.values[1], arguments.values[2]),
-        };
-        let bytes = match arguments.call() {
-            libc::SYS_write if self.options.stacks => {
-                let mut bytes = vec![0; wanted as usize];
-                let stack = by.registers.rsp;
-                let read = self
-                    .stacks
-                    .read_with(by.tid, stack, arguments.values[1], &mut bytes);
-                bytes.truncate(read);
-                bytes
-            }
-            _ => self.given(by, arguments, wanted),
         };
         let stack = self.stack(by)?;
         Ok(Entry::Defer(Box::new(Deferred {
@@ -79,7 +76,6 @@ impl Watcher<'_> {
             description,
             inode,
             offset,
-            bytes,
             wanted,
         })))
     }
@@ -107,62 +103,54 @@ impl Watcher<'_> {
             description,
             inode,
             offset,
-            bytes,
             wanted,
         } = *deferred;
-        let Some(own) = &description.own else {
-            return Ok(());
+        let position = match &description.own {
+            Some(own) => rustix::fs::tell(own).unwrap_or(0),
+            None => 0,
         };
-        let position = rustix::fs::tell(own).unwrap_or(0);
-        let moved = position.checked_sub(offset);
-        let written = match moved {
-            Some(moved) if moved == wanted => moved,
-            // Nothing moved: it failed. Less: it was short, as on a full disk.
-            Some(moved) if moved < wanted && self.shows(&description, offset, &bytes, moved) => {
-                moved
-            }
-            _ => {
-                description.moves.set(true);
-                match read_back(own, offset, wanted) == bytes {
-                    true => wanted,
-                    false => {
-                        let text = format!("write(\"{}\")", self.inodes.path(inode));
-                        self.remark(Remark::Unseen {
-                            text,
-                            reason: "the position of the file was moved before it was looked at"
-                                .into(),
-                        })?;
-                        0
-                    }
-                }
-            }
-        };
-        let bytes = &bytes[..bytes.len().min(written as usize)];
+        if position.checked_sub(offset) != Some(wanted) {
+            description.moves.set(true);
+        }
+        self.settled = Some((Rc::as_ptr(&description), position));
+        let mut bytes = std::mem::take(&mut self.buffer);
+        if let Some(reader) = description.reader() {
+            read_at(reader, offset, wanted, &mut bytes);
+        }
         let mut effects = Vec::new();
         if !bytes.is_empty() {
             if let Some(shadow) = &mut self.inodes.get_mut(inode).shadow {
-                shadow.wrote(offset, bytes);
+                shadow.wrote(offset, &bytes);
             }
             let flags = description.flags.get();
-            effects.extend(write_effects(inode, offset, bytes, flags, 0));
+            effects.extend(write_effects(inode, offset, &bytes, flags, 0));
         }
-        let name = crate::table::name(number);
-        let path = self.inodes.path(inode);
-        let text = format!("{name}(\"{path}\", {written} bytes at {offset})");
-        self.settled = Some((Rc::as_ptr(&description), position));
         effects.extend(self.release([description]));
-        if effects.is_empty() {
-            return Ok(());
+        if !effects.is_empty() {
+            let name = crate::table::name(number);
+            let path = self.inodes.path(inode);
+            let text = format!("{name}(\"{path}\", {} bytes at {offset})", bytes.len());
+            self.emit_at(tid, number, stack, &text, effects)?;
         }
-        self.emit_at(tid, number, stack, &text, effects)
-    }
-
-    /// Whether a write that seems to have failed or to have been short really was: what follows is
-    /// not there.
-    fn shows(&self, description: &Description, offset: u64, bytes: &[u8], moved: u64) -> bool {
-        let Some(own) = &description.own else {
-            return false;
-        };
-        read_back(own, offset, bytes.len() as u64) != bytes || moved == bytes.len() as u64
+        self.buffer = bytes;
+        Ok(())
     }
 }
+
+/// What a file holds, up to its end.
+fn read_at(reader: &OwnedFd, offset: u64, length: u64, to: &mut Vec<u8>) {
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    to.clear();
+    to.resize(length.min(MAX_WRITE_BYTES), 0);
+    let mut done = 0;
+    while done < to.len() {
+        match rustix::io::pread(reader, &mut to[done..], offset + done as u64) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => done += read,
+        }
+    }
+    to.truncate(done);
+}
+
+/// No call writes more (`MAX_RW_COUNT` of the kernel).
+const MAX_WRITE_BYTES: usize = 0x7fff_f000;

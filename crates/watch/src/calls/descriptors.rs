@@ -58,10 +58,10 @@ impl Watcher<'_> {
         let sets_flags = arguments.call() == libc::SYS_fcntl && arguments.flags(1) == libc::F_SETFL;
         Ok(match self.description(by.tid, arguments.descriptor(0)) {
             Some(description) if sets_flags => match description.own {
-                Some(_) => Entry::Await(What::SetFlags(description)),
+                Some(_) => Entry::wait_for(What::SetFlags(description)),
                 None => Entry::Pass,
             },
-            Some(description) => Entry::Await(What::Duplicate(description)),
+            Some(description) => Entry::wait_for(What::Duplicate(description)),
             None => Entry::Pass,
         })
     }

@@ -33,7 +33,7 @@ impl Watcher<'_> {
         };
         let name = crate::table::name(by.number);
         let reason = || "the program was killed within it".to_owned();
-        match pending.what {
+        match *pending.what {
             What::Output(_)
             | What::Duplicate(_)
             | What::SetFlags(_)

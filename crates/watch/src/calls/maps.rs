@@ -94,13 +94,13 @@ impl Watcher<'_> {
                     from: range,
                     length: third,
                 };
-                Ok(Entry::Await(What::Remap(remap)))
+                Ok(Entry::wait_for(What::Remap(remap)))
             }
             libc::SYS_madvise => {
                 for (inode, ..) in &parts {
                     self.compare_mapped(by, Some(*inode))?;
                 }
-                Ok(Entry::Await(What::Remove(Remove { parts })))
+                Ok(Entry::wait_for(What::Remove(Remove { parts })))
             }
             // msync
             _ => {
@@ -121,7 +121,7 @@ impl Watcher<'_> {
                     length,
                 };
                 let kinds = parts.into_iter().map(range).collect();
-                Ok(Entry::Await(What::Sync(Sync { kinds, text })))
+                Ok(Entry::wait_for(What::Sync(Sync { kinds, text })))
             }
         }
     }
@@ -140,7 +140,7 @@ impl Watcher<'_> {
         let Some(own) = own else {
             return Entry::Pass;
         };
-        Entry::Await(What::Map(Map {
+        Entry::wait_for(What::Map(Map {
             inode,
             own,
             length: arguments.values[1],

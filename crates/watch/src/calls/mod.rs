@@ -67,9 +67,15 @@ pub enum Entry {
     /// It does not matter how it ends.
     Pass,
     /// Its end matters.
-    Await(What),
+    Await(Box<What>),
     /// How it ended can be seen at the next stop.
     Defer(Box<Deferred>),
+}
+
+impl Entry {
+    fn wait_for(what: What) -> Entry {
+        Entry::Await(Box::new(what))
+    }
 }
 
 /// What has to be known at the end of a call.
@@ -82,10 +88,10 @@ pub enum What {
     Duplicate(Rc<Description>),
     /// `fcntl(F_SETFL)`.
     SetFlags(Rc<Description>),
-    Rename(names::Rename),
-    Link(names::Link),
-    Create(names::Create),
-    Unlink(names::Unlink),
+    Rename(Box<names::Rename>),
+    Link(Box<names::Link>),
+    Create(Box<names::Create>),
+    Unlink(Box<names::Unlink>),
     Resize(data::Resize),
     Attribute(attributes::Attribute),
     Xattr(attributes::Xattr),
@@ -102,7 +108,7 @@ pub enum What {
 pub struct Pending {
     pub registers: Registers,
     pub arguments: Arguments,
-    pub what: What,
+    pub what: Box<What>,
 }
 
 impl Watcher<'_> {
@@ -155,7 +161,7 @@ impl Watcher<'_> {
             Kind::Xattr => self.look_at_xattr(by, arguments),
             Kind::Sync => self.look_at_sync(by, arguments),
             Kind::Map => self.look_at_map(by, arguments),
-            Kind::Place => Ok(Entry::Await(What::Place)),
+            Kind::Place => Ok(Entry::wait_for(What::Place)),
             Kind::Control => self.look_at_control(by, arguments),
             Kind::Processors => {
                 self.together.end();
@@ -173,13 +179,14 @@ impl Watcher<'_> {
         };
         let arguments = &pending.arguments;
         if returned < 0 && returned > -4096 {
-            let left = match pending.what {
+            let left = match *pending.what {
                 What::Write(write) => self.release([write.description]),
                 What::Duplicate(description) | What::SetFlags(description) => {
                     self.release([description])
                 }
-                What::Move(_)
-                | What::Output(_)
+                What::Move(moved) => self.release([moved.description]),
+                What::Clone(clone) => self.release([clone.description]),
+                What::Output(_)
                 | What::Open(_)
                 | What::Rename(_)
                 | What::Link(_)
@@ -192,12 +199,11 @@ impl Watcher<'_> {
                 | What::Map(_)
                 | What::Remap(_)
                 | What::Remove(_)
-                | What::Place
-                | What::Clone(_) => Vec::new(),
+                | What::Place => Vec::new(),
             };
-            return self.emit(by, "close", left);
+            return self.emit_closed(by, left);
         }
-        match pending.what {
+        match *pending.what {
             What::Write(write) => self.wrote(by, arguments, write, returned as u64),
             What::Move(moved) => self.moved(by, moved, returned as u64),
             What::Output(output) => self.put_out(by, &output, returned as u64),
@@ -214,10 +220,10 @@ impl Watcher<'_> {
                 let closed = self.release([description]);
                 self.emit_closed(by, closed)
             }
-            What::Rename(rename) => self.renamed(by, rename),
-            What::Link(link) => self.linked(by, link),
-            What::Create(create) => self.created(by, create),
-            What::Unlink(unlink) => self.unlinked(by, unlink),
+            What::Rename(rename) => self.renamed(by, *rename),
+            What::Link(link) => self.linked(by, *link),
+            What::Create(create) => self.created(by, *create),
+            What::Unlink(unlink) => self.unlinked(by, *unlink),
             What::Resize(resize) => self.resized(by, resize),
             What::Attribute(attribute) => self.attributed(by, attribute),
             What::Xattr(xattr) => self.xattr_set(by, xattr),

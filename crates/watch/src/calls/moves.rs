@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// Bytes come into a file of the folder.
 #[derive(Debug)]
 pub struct Move {
-    description: Rc<Description>,
+    pub description: Rc<Description>,
     inode: InodeId,
     /// If it was given.
     offset: Option<u64>,
@@ -52,7 +52,7 @@ impl Watcher<'_> {
                     _ => Through::Cache,
                 };
                 self.compare_mapped(by, Some(inode))?;
-                Ok(Entry::Await(What::Move(Move {
+                Ok(Entry::wait_for(What::Move(Move {
                     description,
                     inode,
                     offset,
@@ -68,7 +68,7 @@ impl Watcher<'_> {
                     (kind == FileType::RegularFile).then_some(Source::File { own, offset })
                 });
                 self.compare_mapped(by, None)?;
-                Ok(Entry::Await(What::Output(Output {
+                Ok(Entry::wait_for(What::Output(Output {
                     stream,
                     source: source.unwrap_or(Source::Pipe),
                     arguments: *arguments,
@@ -86,7 +86,8 @@ impl Watcher<'_> {
             through,
         } = moved;
         let Some(own) = description.own.as_ref().filter(|_| taken > 0) else {
-            return Ok(());
+            let closed = self.release([description]);
+            return self.emit_closed(by, closed);
         };
         let end = || rustix::fs::tell(own).unwrap_or(0).saturating_sub(taken);
         let offset = offset.unwrap_or_else(end);
@@ -117,7 +118,7 @@ impl Watcher<'_> {
 /// An `ioctl` that makes a file share blocks with another.
 #[derive(Debug)]
 pub struct Clone {
-    description: Rc<Description>,
+    pub description: Rc<Description>,
     inode: InodeId,
     from: u64,
     /// Where, and how much; `None`: all of it.
@@ -169,7 +170,7 @@ impl Watcher<'_> {
             return Ok(Entry::Pass);
         };
         self.compare_mapped(by, Some(inode))?;
-        Ok(Entry::Await(What::Clone(Clone {
+        Ok(Entry::wait_for(What::Clone(Clone {
             description,
             inode,
             from: stat.st_size as u64,

@@ -79,7 +79,11 @@ impl Watcher<'_> {
         }
         self.compare_mapped(by, from.inode)?;
         let flags = asked.flags as u32;
-        Ok(Entry::Await(What::Rename(Rename { from, to, flags })))
+        Ok(Entry::wait_for(What::Rename(Box::new(Rename {
+            from,
+            to,
+            flags,
+        }))))
     }
 
     pub fn renamed(&mut self, by: By<'_>, rename: Rename) -> Result<(), WatchError> {
@@ -194,7 +198,11 @@ impl Watcher<'_> {
         let inode = self.inodes.find(Number::from(&stat));
         let shown = inode.map_or(given, |inode| self.inodes.path(inode).to_string());
         self.compare_mapped(by, inode)?;
-        Ok(Entry::Await(What::Link(Link { inode, shown, to })))
+        Ok(Entry::wait_for(What::Link(Box::new(Link {
+            inode,
+            shown,
+            to,
+        }))))
     }
 
     pub fn linked(&mut self, by: By<'_>, link: Link) -> Result<(), WatchError> {
@@ -232,7 +240,7 @@ impl Watcher<'_> {
         match self.named(by, directory, path, false)? {
             Some(name) if name.directory.is_some() && name.at.stat.is_none() => {
                 self.compare_mapped(by, None)?;
-                Ok(Entry::Await(What::Create(Create { name })))
+                Ok(Entry::wait_for(What::Create(Box::new(Create { name }))))
             }
             _ => Ok(Entry::Pass),
         }
@@ -281,7 +289,7 @@ impl Watcher<'_> {
         match self.named(by, directory, path, false)? {
             Some(name) if name.directory.is_some() && name.inode.is_some() => {
                 self.compare_mapped(by, name.inode)?;
-                Ok(Entry::Await(What::Unlink(Unlink { name })))
+                Ok(Entry::wait_for(What::Unlink(Box::new(Unlink { name }))))
             }
             _ => Ok(Entry::Pass),
         }

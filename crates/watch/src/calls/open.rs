@@ -92,7 +92,7 @@ impl Watcher<'_> {
             let Some((directory, _)) = self.inode_at(&at, true) else {
                 return Ok(Entry::Pass);
             };
-            return Ok(Entry::Await(What::Open(Open {
+            return Ok(Entry::wait_for(What::Open(Open {
                 target: Target::Nameless(directory),
                 flags,
                 text: shown(&self.inodes.path(directory)),
@@ -116,7 +116,7 @@ impl Watcher<'_> {
         self.compare_mapped(by, named.inode)?;
         let text = shown(&named.shown);
         let target = Target::Name(Box::new(named));
-        Ok(Entry::Await(What::Open(Open {
+        Ok(Entry::wait_for(What::Open(Open {
             target,
             flags,
             text,

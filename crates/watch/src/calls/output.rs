@@ -41,7 +41,7 @@ impl Watcher<'_> {
             return Ok(Entry::Pass);
         };
         self.compare_mapped(by, None)?;
-        Ok(Entry::Await(What::Output(Output {
+        Ok(Entry::wait_for(What::Output(Output {
             stream,
             source: Source::Memory,
             arguments: *arguments,

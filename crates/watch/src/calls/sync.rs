@@ -32,7 +32,7 @@ impl Watcher<'_> {
         };
         if everything {
             self.compare_all(by)?;
-            return Ok(Entry::Await(What::Sync(Sync {
+            return Ok(Entry::wait_for(What::Sync(Sync {
                 kinds: vec![SyncKind::Everything],
                 text: format!("{name}()"),
             })));
@@ -64,7 +64,7 @@ impl Watcher<'_> {
             }
         };
         self.compare_mapped(by, Some(inode))?;
-        Ok(Entry::Await(What::Sync(Sync {
+        Ok(Entry::wait_for(What::Sync(Sync {
             kinds: vec![kind],
             text,
         })))

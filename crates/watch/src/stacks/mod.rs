@@ -18,8 +18,10 @@ use framehop::Unwinder as _;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use modules::{Files, Region, Section};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 
 /// A stack is not followed further.
 const MAX_FRAMES: usize = 128;
@@ -37,6 +39,8 @@ struct Code {
     stacks: FxHashMap<Box<[u64]>, StackId>,
     /// Pages that are in no file: looking again will not help.
     strange: FxHashSet<u64>,
+    /// Its memory, which is cheaper to read than by the number of the process.
+    memory: Option<File>,
 }
 
 pub struct Stacks {
@@ -50,8 +54,6 @@ pub struct Stacks {
     /// Kept to be used again.
     addresses: Vec<u64>,
     memory: Vec<u8>,
-    /// The memory is of the thread that is looked at next.
-    ready: bool,
 }
 
 impl Stacks {
@@ -65,7 +67,6 @@ impl Stacks {
             frames: FxHashSet::default(),
             addresses: Vec::new(),
             memory: Vec::new(),
-            ready: false,
         }
     }
 
@@ -83,15 +84,6 @@ impl Stacks {
         if code.is_some_and(|code| code.regions.iter().any(touches)) {
             self.code.remove(&leader);
         }
-    }
-
-    /// Reads what a call was given, and the top of the stack with it.
-    pub fn read_with(&mut self, tid: Tid, stack: u64, address: u64, to: &mut [u8]) -> usize {
-        self.memory.resize(FIRST_BYTES, 0);
-        let (read, on_stack) = ptrace::read_two(tid, (address, to), (stack, &mut self.memory));
-        self.memory.truncate(on_stack);
-        self.ready = true;
-        read
     }
 
     /// The stack of a stopped thread.
@@ -126,9 +118,7 @@ impl Stacks {
         };
         let mut memory = std::mem::take(&mut self.memory);
         let base = registers.rsp;
-        if !std::mem::take(&mut self.ready) {
-            memory.clear();
-        }
+        memory.clear();
         let mut read_word = |address: u64| -> Result<u64, ()> {
             let from = address
                 .checked_sub(base)
@@ -142,7 +132,7 @@ impl Stacks {
                     _ => MORE_BYTES,
                 };
                 memory.resize((from + 8).max(have + more), 0);
-                let read = ptrace::read_memory(tid, base + have as u64, &mut memory[have..]);
+                let read = code.read(tid, base + have as u64, &mut memory[have..]);
                 memory.truncate(have + read);
             }
             let word = memory.get(from..from + 8).ok_or(())?;
@@ -202,6 +192,7 @@ impl Stacks {
             regions,
             stacks: FxHashMap::default(),
             strange,
+            memory: File::open(format!("/proc/{}/mem", leader.0)).ok(),
         };
         self.code.insert(leader, code);
     }
@@ -248,6 +239,13 @@ impl Stacks {
 }
 
 impl Code {
+    fn read(&self, tid: Tid, address: u64, to: &mut [u8]) -> usize {
+        match &self.memory {
+            Some(memory) => memory.read_at(to, address).unwrap_or(0),
+            None => ptrace::read_memory(tid, address, to),
+        }
+    }
+
     fn find(&self, address: u64) -> Option<&Region> {
         let at = self
             .regions

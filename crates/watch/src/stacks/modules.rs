@@ -104,9 +104,11 @@ impl Files {
             let file = self.file(&line);
             let parsed = self.all[file].parsed.as_ref();
             let loaded = parsed.and_then(|parsed| {
+                // Where two segments share a page of the file, code is in the later one.
                 let load = parsed
                     .loads
                     .iter()
+                    .rev()
                     .find(|(range, _)| range.contains(&line.offset))?;
                 Some(load.1 + (line.offset - load.0.start))
             });

@@ -1,3 +1,5 @@
+//! Every litmus test under every model, and every rule by some test.
+
 use super::*;
 use crate::files::Model;
 

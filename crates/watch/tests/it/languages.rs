@@ -1,14 +1,11 @@
 //! Programs of other languages, as they come.
 
-#[path = "support/replay.rs"]
-mod replay;
-mod support;
-
+use crate::replay;
+use crate::support::{scratch, watch};
 use crashpoint_watch::Ended;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
-use support::{scratch, watch};
 
 /// Whether a tool is here; a language that is not installed cannot be tested.
 fn installed(tool: &str) -> bool {
@@ -26,14 +23,22 @@ fn check(scratch: &Path, command: &[OsString]) -> Vec<String> {
     let texts: Vec<String> = recording.calls().map(|call| call.text.to_owned()).collect();
     assert_eq!(recorded.ended, Ended::Exited(0), "{texts:#?}");
     replay::check(&recording, &scratch.join("data"));
-    let renamed = recording.calls().find(|call| call.text.starts_with("rename"));
+    let renamed = recording
+        .calls()
+        .find(|call| call.text.starts_with("rename"));
     let renamed = renamed.unwrap_or_else(|| panic!("renamed in {texts:#?}"));
-    assert!(!recording.frames(renamed.stack).is_empty(), "there is a stack");
+    assert!(
+        !recording.frames(renamed.stack).is_empty(),
+        "there is a stack"
+    );
     texts
 }
 
 fn has(texts: &[String], wanted: &str) {
-    assert!(texts.iter().any(|text| text.starts_with(wanted)), "{wanted} in {texts:#?}");
+    assert!(
+        texts.iter().any(|text| text.starts_with(wanted)),
+        "{wanted} in {texts:#?}"
+    );
 }
 
 #[test]
@@ -56,7 +61,7 @@ print('saved', flush=True)
     let texts = check(scratch.path(), &command);
     has(&texts, "write(\"note.tmp\", 11 bytes at 0)");
     has(&texts, "fsync(\"note.tmp\")");
-    has(&texts, "write(stdout, 6 bytes)");
+    has(&texts, "write(stdout");
 }
 
 #[test]
@@ -130,7 +135,10 @@ fn main() -> std::io::Result<()> {
 "#;
     std::fs::write(&source, program).unwrap();
     let binary = scratch.path().join("save");
-    let built = Command::new("rustc").args(["-g", "-o"]).args([&binary, &source]).status();
+    let built = Command::new("rustc")
+        .args(["-g", "-o"])
+        .args([&binary, &source])
+        .status();
     assert!(built.expect("a Rust compiler").success());
     let texts = check(scratch.path(), &[binary.into()]);
     has(&texts, "write(\"note.tmp\", 9 bytes at 0)");

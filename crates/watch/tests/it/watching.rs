@@ -1,14 +1,10 @@
 //! Programs of every kind, watched.
 
-#[path = "support/replay.rs"]
-mod replay;
-mod support;
-
+use crate::support::{self, compile, run, run_after, scratch, watch_for};
 use crashpoint_trace::files::Remark;
 use crashpoint_watch::Ended;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use support::{compile, run, run_after, scratch, watch_for};
 
 #[test]
 fn a_file_that_is_replaced_is_recorded_step_by_step() {
@@ -266,7 +262,11 @@ fn a_program_that_never_ends_is_killed_with_its_children() {
     let (recorded, recording) = watched.unwrap();
     assert_eq!(recorded.ended, Ended::TimedOut { after_ms: 300 });
     let texts: Vec<_> = recording.calls().map(|call| call.text).collect();
-    assert_eq!(texts.len(), 3, "opened, written, and closed as it was killed: {texts:?}");
+    assert_eq!(
+        texts.len(),
+        3,
+        "opened, written, and closed as it was killed: {texts:?}"
+    );
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn errors_say_what_is_wrong() {
     let scratch = scratch();
     let error = |command: &str| {
         let watched = support::watch(scratch.path(), &[command.into()]);
-        watched.err().expect("an error").to_string()
+        watched.expect_err("an error").to_string()
     };
     assert!(
         error("no-such-program-anywhere").contains("could not start `no-such-program-anywhere`")
@@ -303,4 +303,12 @@ fn a_stripped_program_has_functions_by_where_they_begin() {
         ours.iter().all(|frame| frame.function.starts_with("fn@0x")),
         "{frames:#?}"
     );
+}
+
+#[test]
+fn a_32_bit_call_is_an_error_and_not_misread() {
+    let scratch = scratch();
+    let binary = compile(scratch.path(), "foreign");
+    let error = support::watch(scratch.path(), &[binary.into()]).expect_err("an error");
+    assert!(error.to_string().contains("32-bit system call"), "{error}");
 }

@@ -1,0 +1,6 @@
+//! Programs of every kind, watched as they come.
+
+mod languages;
+mod replay;
+mod support;
+mod watching;
