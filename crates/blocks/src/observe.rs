@@ -42,7 +42,7 @@ pub enum Circumstance {
     Between,
     /// Folders of the program are synced after the last step.
     Folders,
-    /// The file system is synced after the last step.
+    /// The file system is synced after every step.
     FileSystem,
     /// The file system commits by itself.
     Commit,
@@ -89,11 +89,11 @@ impl Circumstance {
             Unrelated => "another file synced",
             Between => "another file synced after every step",
             Folders => "folders synced",
-            Circumstance::FileSystem => "file system synced",
+            Circumstance::FileSystem => "file system synced after every step",
             Commit => "left alone for a commit",
             SlowBetween => "another file synced after every step, slow data",
             SlowFolders => "folders synced, slow data",
-            SlowFileSystem => "file system synced, slow data",
+            SlowFileSystem => "file system synced after every step, slow data",
             SlowCommit => "left alone for a commit, slow data",
         }
     }
@@ -123,23 +123,16 @@ impl Circumstance {
     fn between(self, run: &Run<'_>) -> io::Result<()> {
         match self {
             Between | SlowBetween => run.sync_unrelated(),
-            Unmount
-            | Unrelated
-            | Folders
-            | Circumstance::FileSystem
-            | Commit
-            | SlowFolders
-            | SlowFileSystem
-            | SlowCommit => Ok(()),
+            Circumstance::FileSystem | SlowFileSystem => run.sync_file_system(),
+            Unmount | Unrelated | Folders | Commit | SlowFolders | SlowCommit => Ok(()),
         }
     }
 
     fn after(self, run: &Run<'_>) -> io::Result<()> {
         match self {
-            Unmount | Between | SlowBetween => Ok(()),
+            Unmount | Between | SlowBetween | Circumstance::FileSystem | SlowFileSystem => Ok(()),
             Unrelated => run.sync_unrelated(),
             Folders | SlowFolders => run.sync_folders(),
-            Circumstance::FileSystem | SlowFileSystem => run.sync_file_system(),
             Commit | SlowCommit => {
                 thread::sleep(COMMIT);
                 Ok(())

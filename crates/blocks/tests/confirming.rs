@@ -56,7 +56,7 @@ fn ask(file_system: FileSystem, script: &'static str) -> Option<Answer> {
         folder: folder.path(),
         limit: Duration::from_secs(20),
         budget: Budget {
-            images: 120,
+            images: 60,
             time: Duration::from_secs(20),
             seen: 1,
         },
