@@ -66,7 +66,8 @@ pub fn verdict(files: &Files<'_>, phase: Phase, ended: &Ended) -> String {
 fn category(files: &Files<'_>, cause: &Cause, ended: &Ended) -> &'static str {
     match (ended.end, files.oracle) {
         (End::Killed { .. }, _) => "crash in recovery",
-        (End::TimedOut | End::TooMuchOutput, _) => "hang",
+        (End::TimedOut, _) => "hang",
+        (End::TooMuchOutput, _) => "endless output",
         (End::Exited(_), FileOracle::WholeFiles) => "damaged file",
         (End::Exited(_), FileOracle::Checker | FileOracle::Acknowledged) => match cause.kind {
             Kind::Durability => "lost",
