@@ -126,7 +126,11 @@ fn a_program_that_ignores_signals_is_stopped() {
 
 #[test]
 fn a_program_that_prints_without_end_is_stopped() {
-    is_found("prints_without_end", "endless output", "printed without end");
+    is_found(
+        "prints_without_end",
+        "endless output",
+        "printed without end",
+    );
 }
 
 #[test]
