@@ -52,7 +52,9 @@ fn children(process: u32) -> Option<Vec<u32>> {
         let Ok(text) = fs::read_to_string(path) else {
             continue;
         };
-        let numbers = text.split_whitespace().filter_map(|one| one.parse().ok());
+        let numbers = text
+            .split_whitespace()
+            .filter_map(|one| one.parse::<u32>().ok());
         all.get_or_insert_with(Vec::new).extend(numbers);
     }
     all
