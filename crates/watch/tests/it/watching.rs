@@ -64,11 +64,17 @@ fn processes_share_a_position_or_append() {
     run.replays();
     let processes: BTreeSet<u32> = run.recording.calls().map(|call| call.process).collect();
     assert_eq!(processes.len(), 2);
-    let closed = run.effects();
-    let closed = closed
-        .iter()
-        .filter(|effect| effect.starts_with("LastClose"));
-    assert_eq!(closed.count(), 2, "each file is closed for good once");
+    let effects = run.effects();
+    let closed = |effect: &&String| effect.starts_with("LastClose");
+    let of_shared = effects.iter().filter(closed).filter(|effect| {
+        let shared = "InodeId(1)";
+        effect.contains(shared)
+    });
+    assert_eq!(of_shared.count(), 1, "both had it until the parent's end");
+    // The log is closed for good twice if one process is done before the other opens it.
+    let count = effects.iter().filter(closed).count();
+    assert!((2..=3).contains(&count), "{effects:#?}");
+    assert!(closed(&effects.last().expect("there are effects")));
 }
 
 #[test]
