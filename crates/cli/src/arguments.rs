@@ -57,6 +57,7 @@ pub enum Command {
     Replay(Replay),
     Record(Record),
     Lint(Box<Lint>),
+    Infer(Box<Infer>),
     Show(Box<Show>),
     Models(Models),
     Doctor(Doctor),
@@ -178,6 +179,41 @@ pub struct Lint {
     /// Print the manual of a rule, of all rules (`all`), or of the memory model (`model`), and stop
     #[arg(long, value_name = "RULE")]
     pub explain: Option<String>,
+    #[command(flatten)]
+    pub configuration: Configuration,
+    #[command(flatten, next_help_heading = "Recording first")]
+    pub options: RecordOptions,
+    /// With a command: where the recording goes
+    #[arg(long, short, value_name = "FOLDER", default_value = "crashpoint.out")]
+    pub out: PathBuf,
+    /// A program to record, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// Print the conditions that a program's behaviour hints at: what should persist before what
+///
+/// Takes a recording at level flow with loads, or records a program first. `test` with the strategy
+/// `conditions` tries the crash states that violate them.
+#[derive(Debug, Args)]
+#[command(after_long_help = format!("\
+Examples:
+  crashpoint infer --pm '/dev/shm/pool*' -- ./store /dev/shm/pool ops.txt
+  crashpoint infer crashpoint.out --limit 20
+
+The rules: PO1, what is written depends on what was read, which persists first. PO2, what was read
+decides whether something is written, and persists first. PO3, what was read guards something else
+that is read, which persists first. PO4, the same for what is the way to something. PA1, guards persist
+together.
+
+{}", exit::HELP))]
+pub struct Infer {
+    /// The recording [default: crashpoint.out]
+    #[arg(value_name = "FOLDER", conflicts_with = "command")]
+    pub recording: Option<PathBuf>,
+    /// At most this many lines
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
     #[command(flatten)]
     pub configuration: Configuration,
     #[command(flatten, next_help_heading = "Recording first")]

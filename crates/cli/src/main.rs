@@ -12,6 +12,7 @@ mod event_text;
 mod exit;
 mod filter;
 mod folder;
+mod infer;
 mod keys;
 mod lint;
 mod models;
@@ -57,6 +58,8 @@ enum Error {
     Models(#[from] models::ModelsError),
     #[error(transparent)]
     Replay(#[from] replay::Error),
+    #[error(transparent)]
+    Infer(#[from] infer::InferError),
     #[error("cannot print: {0}")]
     Print(#[from] std::io::Error),
 }
@@ -112,6 +115,7 @@ impl Error {
             | Error::Demo(_)
             | Error::Models(_)
             | Error::Replay(_)
+            | Error::Infer(_)
             | Error::Print(_) => Exit::Usage,
         }
     }
@@ -131,6 +135,7 @@ impl Error {
             | Error::Test(_)
             | Error::Models(_)
             | Error::Replay(_)
+            | Error::Infer(_)
             | Error::Print(_) => None,
         }
     }
@@ -140,6 +145,7 @@ fn run(command: &Command, output: &mut Output) -> Result<Ending, Error> {
     Ok(match command {
         Command::Record(arguments) => record::run(arguments, output)?,
         Command::Lint(arguments) => lint::run(arguments, output)?,
+        Command::Infer(arguments) => infer::run(arguments, output)?,
         Command::Show(arguments) => show::run(arguments, output)?,
         Command::Doctor(_) => doctor::run(output)?,
         Command::Demo(arguments) => demo::run(arguments, output)?,

@@ -377,7 +377,7 @@ fn writes_somewhere(module: llvm::Module, call: Value) -> bool {
 }
 
 /// The pointers through which an instruction accesses memory, for the roots of the flow stream.
-pub fn accessed(action: &Action, instruction: Value) -> Vec<Value> {
+pub fn accessed(module: llvm::Module, action: &Action, instruction: Value) -> Vec<Value> {
     let argument = |index: u32| instruction.operand(index);
     match instruction.opcode() {
         LLVMOpcode::LLVMLoad => return vec![instruction.operand(0)],
@@ -399,12 +399,14 @@ pub fn accessed(action: &Action, instruction: Value) -> Vec<Value> {
                 Effect::Fence(_) | Effect::Unknown(_) => None,
             })
             .collect(),
-        Action::Call(Call {
-            write: Some(write), ..
-        }) => std::iter::once(write.to)
-            .chain(write.from)
-            .map(argument)
-            .collect(),
+        Action::Call(call) => {
+            let written = call.write.map(|write| write.to);
+            let copied = call.write.and_then(|write| write.from);
+            let reads = reads::of(module, action, instruction).known;
+            let read = reads.into_iter().map(|read| read.from);
+            let all = written.into_iter().chain(copied).chain(read);
+            all.map(argument).collect()
+        }
         _ => match intrinsic_name(instruction) {
             Some(name) if is_memory_intrinsic(&name) => {
                 let from = (!name.starts_with("llvm.memset.")).then(|| argument(1));

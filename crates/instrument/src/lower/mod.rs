@@ -241,7 +241,7 @@ impl Lowering {
             .collect();
         let all = bodies.iter().flatten().copied();
         let roots = match hooked {
-            true => roots(all.zip(&actions)),
+            true => roots(self.module, all.zip(&actions)),
             false => FxHashSet::default(),
         };
         for (parameter, root) in parameters.iter().zip(&mut plan.parameter_roots) {
@@ -315,9 +315,12 @@ pub fn body(block: Block) -> Vec<Value> {
 }
 
 /// The roots of a function: values from which an access is a constant offset away.
-fn roots<'a>(instructions: impl Iterator<Item = (Value, &'a Action)>) -> FxHashSet<Value> {
+fn roots<'a>(
+    module: llvm::Module,
+    instructions: impl Iterator<Item = (Value, &'a Action)>,
+) -> FxHashSet<Value> {
     instructions
-        .flat_map(|(instruction, action)| action::accessed(action, instruction))
+        .flat_map(|(instruction, action)| action::accessed(module, action, instruction))
         .map(action::root_of)
         .filter(|root| root.is_instruction() || root.is_argument())
         .filter(|root| root.ty().is_pointer() && root.ty().address_space() == 0)

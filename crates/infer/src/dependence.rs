@@ -1,0 +1,230 @@
+//! From dependences between accesses to persistent memory to conditions.
+//!
+//! The persistence dependence graph of Witcher (§4.2.2) has an edge between two accesses if there
+//! is a way between them through everything that is not persistent memory: a control edge if a
+//! branch lies on the way, a data edge otherwise. It is not kept. A value carries the reads that
+//! it comes from; as soon as an access shows what it depends on, that becomes conditions.
+//!
+//! # Deviations
+//!
+//! - Of the branches that decide that an access runs, the nearest [`REACH`] that depend on
+//!   persistent memory count; those further out decide about much that has nothing to do with it.
+//! - A value that was chosen by a branch (where several meet, or in ordinary memory) carries what
+//!   decided, of the nearest [`CHOICE`] branches.
+//! - What is the way to a read counts too ([`Rule::Po4`]).
+
+use crate::conditions::{Conditions, Range, RangeId, Rule};
+use crate::sets::{AccessId, SetId, Sets};
+use crashpoint_flow::{Access, Analysis, Followed};
+use crashpoint_trace::program::Program;
+use crashpoint_trace::{Recording, SiteId};
+use rustc_hash::FxHashMap;
+
+pub const REACH: usize = 16;
+pub const CHOICE: usize = 2;
+
+/// An access longer than this is cut: a range of pages says nothing about order.
+const LONGEST_BYTES: u64 = 4096;
+
+/// What came of a recording.
+#[derive(Debug, Default)]
+pub struct Inferred {
+    pub conditions: Conditions,
+    pub followed: Followed,
+    /// Reads and writes of persistent memory that were looked at.
+    pub reads: u64,
+    pub writes: u64,
+    /// Values that depend on more than is kept.
+    pub cut: u64,
+}
+
+/// Infers conditions from a recording at level flow.
+pub fn infer(recording: &Recording, program: &Program) -> Inferred {
+    let mut dependence = Dependence::default();
+    let followed = crashpoint_flow::walk(recording, program, &mut dependence);
+    dependence.end(followed)
+}
+
+/// What a value depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Label {
+    data: SetId,
+    control: SetId,
+}
+
+/// What decides: a list of sets, the nearest first. The default is the empty one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Control(u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Decision {
+    outer: Control,
+    set: SetId,
+}
+
+/// The analysis that rides on the walker.
+#[derive(Debug)]
+pub struct Dependence {
+    sets: Sets,
+    accesses: Vec<(RangeId, SiteId)>,
+    access_ids: FxHashMap<(RangeId, SiteId), AccessId>,
+    decisions: Vec<Decision>,
+    decision_ids: FxHashMap<Decision, Control>,
+    conditions: Conditions,
+    reads: u64,
+    writes: u64,
+}
+
+impl Default for Dependence {
+    fn default() -> Dependence {
+        let none = Decision {
+            outer: Control(0),
+            set: SetId::EMPTY,
+        };
+        Dependence {
+            sets: Sets::default(),
+            accesses: Vec::new(),
+            access_ids: FxHashMap::default(),
+            decisions: vec![none],
+            decision_ids: FxHashMap::default(),
+            conditions: Conditions::default(),
+            reads: 0,
+            writes: 0,
+        }
+    }
+}
+
+impl Dependence {
+    pub fn end(self, followed: Followed) -> Inferred {
+        Inferred {
+            conditions: self.conditions,
+            followed,
+            reads: self.reads,
+            writes: self.writes,
+            cut: self.sets.cut,
+        }
+    }
+
+    fn access(&mut self, access: &Access) -> AccessId {
+        let range = self.conditions.range(Range {
+            start: access.pm,
+            length: access.length.min(LONGEST_BYTES),
+        });
+        let key = (range, access.site);
+        let next = AccessId(u32::try_from(self.accesses.len()).expect("fewer than 2^32"));
+        let id = *self.access_ids.entry(key).or_insert(next);
+        if id == next {
+            self.accesses.push(key);
+        }
+        id
+    }
+
+    /// The nearest decisions.
+    fn nearest(&self, control: Control, most: usize) -> impl Iterator<Item = SetId> + '_ {
+        let mut next = control;
+        std::iter::from_fn(move || {
+            (next != Control::default()).then(|| {
+                let decision = self.decisions[next.0 as usize];
+                next = decision.outer;
+                decision.set
+            })
+        })
+        .take(most)
+    }
+
+    /// All that decides, directly or by what a value carries, each once.
+    fn deciding(&self, control: Control, carried: SetId) -> Vec<AccessId> {
+        let sets = self.nearest(control, REACH).chain([carried]);
+        let mut all: Vec<AccessId> = Vec::new();
+        for set in sets {
+            for member in self.sets.members(set) {
+                if !all.contains(member) {
+                    all.push(*member);
+                }
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, rule: Rule, first: AccessId, later: AccessId) {
+        let first = self.accesses[first.0 as usize];
+        let later = self.accesses[later.0 as usize];
+        self.conditions.add(rule, first, later);
+    }
+}
+
+impl Analysis for Dependence {
+    type Label = Label;
+    type Control = Control;
+
+    fn join(&mut self, one: Label, other: Label) -> Label {
+        Label {
+            data: self.sets.join(one.data, other.data),
+            control: self.sets.join(one.control, other.control),
+        }
+    }
+
+    fn chosen(&mut self, value: Label, control: Control) -> Label {
+        let mut deciding = value.control;
+        let nearest: Vec<SetId> = self.nearest(control, CHOICE).collect();
+        for set in nearest {
+            deciding = self.sets.join(deciding, set);
+        }
+        Label {
+            control: deciding,
+            ..value
+        }
+    }
+
+    fn decide(&mut self, control: Control, condition: Label) -> Control {
+        let set = self.sets.join(condition.data, condition.control);
+        // Rounds of a loop that ask the same are one decision.
+        if set == SetId::EMPTY || self.nearest(control, CHOICE).any(|known| known == set) {
+            return control;
+        }
+        let decision = Decision {
+            outer: control,
+            set,
+        };
+        let next = Control(u32::try_from(self.decisions.len()).expect("fewer than 2^32"));
+        let id = *self.decision_ids.entry(decision).or_insert(next);
+        if id == next {
+            self.decisions.push(decision);
+        }
+        id
+    }
+
+    fn read(&mut self, access: &Access, pointer: Label, control: Control) -> Label {
+        self.reads += 1;
+        let read = self.access(access);
+        for guardian in self.deciding(control, pointer.control) {
+            if guardian != read {
+                self.add(Rule::Po3, read, guardian);
+                let (range, site) = self.accesses[guardian.0 as usize];
+                self.conditions.guards(range, site);
+            }
+        }
+        for way in self.sets.members(pointer.data).to_vec() {
+            if way != read {
+                self.add(Rule::Po4, read, way);
+            }
+        }
+        Label {
+            data: self.sets.one(read),
+            control: SetId::EMPTY,
+        }
+    }
+
+    fn write(&mut self, access: &Access, pointer: Label, value: Label, control: Control) {
+        self.writes += 1;
+        let written = self.access(access);
+        let data = self.sets.join(value.data, pointer.data);
+        for source in self.sets.members(data).to_vec() {
+            self.add(Rule::Po1, source, written);
+        }
+        let carried = self.sets.join(value.control, pointer.control);
+        for decided in self.deciding(control, carried) {
+            self.add(Rule::Po2, decided, written);
+        }
+    }
+}
