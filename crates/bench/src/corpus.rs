@@ -3,7 +3,7 @@
 
 use crate::{Error, Options};
 use crashpoint_harness::{
-    Case, CrashOutcome, CrashTotals, Kind, Tools, Totals, Workshop, cases, judge, judge_crash,
+    Case, CrashOutcome, CrashTotals, Kind, Tools, Totals, Way, Workshop, cases, judge, judge_crash,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     if strategy == "files" {
         return crate::files::run(options);
     }
-    if !["lint", "exhaustive", "bounded", "random"].contains(&strategy) {
-        let known = "`lint`, `exhaustive`, `bounded`, `random` and `files`";
+    if !["lint", "exhaustive", "bounded", "random", "conditions"].contains(&strategy) {
+        let known = "`lint`, `exhaustive`, `bounded`, `random`, `conditions` and `files`";
         return Err(format!("no strategy `{strategy}`; there are {known}").into());
     }
     let beside = std::env::current_exe()?;
@@ -61,6 +61,18 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     }))
 }
 
+/// Few chosen operations, where every state is tried, and many random ones where few are.
+fn way(strategy: &str) -> Way<'_> {
+    match strategy {
+        "conditions" => Way {
+            strategy,
+            operations: Some(2000),
+            more: &["--states-per-point", "0", "--time", "120s"],
+        },
+        _ => Way::by(strategy),
+    }
+}
+
 /// Tests the stores, as many at once as there are processors. What counts as correctness: all that
 /// has marks for crashes, and all correct forms.
 fn crash(workshop: &Workshop, cases: &[Case], strategy: &str) -> Result<Value, Error> {
@@ -71,7 +83,7 @@ fn crash(workshop: &Workshop, cases: &[Case], strategy: &str) -> Result<Value, E
     let work: Vec<(&Case, &PathBuf)> = cases.iter().copied().zip(&programs).collect();
     let begin = Instant::now();
     let outcomes = on_all(&work, |(case, program)| {
-        workshop.crash_program(case, program, strategy)
+        workshop.crash_program(case, program, &way(strategy))
     });
     let seconds = begin.elapsed().as_secs_f64();
     let outcomes: Vec<CrashOutcome> = outcomes.into_iter().collect::<Result<_, _>>()?;

@@ -25,7 +25,7 @@ const HELP: &str = "\
 usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run build  [--repeat N]
        bench/run lint   [--operations N] [--repeat N]
-       bench/run corpus [--strategy lint|exhaustive|bounded|random|files] [--only NAME]
+       bench/run corpus [--strategy lint|exhaustive|bounded|random|conditions|files] [--only NAME]
        bench/run packages [--only NAME]
        bench/run check  [--repeat N]
        bench/run watch  [--operations N] [--repeat N]

@@ -51,6 +51,8 @@ pub struct Statistics {
     pub pruned: u64,
     /// Pruned states that were tried all the same, to see that pruning is right.
     pub audited: u64,
+    /// States of a kind of which several had failed, not tried.
+    pub settled: u64,
     pub tried: u64,
     /// Known from an earlier run that was resumed.
     pub resumed: u64,

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 pub struct Memory<'a> {
     pub plan: &'a Plan<'a>,
     pub timeline: &'a Timeline,
-    pub references: &'a [References],
+    pub references: &'a [Option<References>],
 }
 
 impl<'a> Memory<'a> {

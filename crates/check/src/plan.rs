@@ -84,8 +84,9 @@ impl Plan<'_> {
     }
 
     /// What a run of a list shows.
-    pub fn observe(&self, list: ListId, ended: &Ended, references: &[References]) -> Observed {
-        let observed = Observed::new(self.oracle, ended, references.get(list.0 as usize));
+    pub fn observe(&self, list: ListId, ended: &Ended, references: &[Option<References>]) -> Observed {
+        let of_list = references.get(list.0 as usize).and_then(Option::as_ref);
+        let observed = Observed::new(self.oracle, ended, of_list);
         match self.recovery {
             Some(Recovery::OfInterrupted) => Observed {
                 done: observed.done || observed.skipped,

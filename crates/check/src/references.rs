@@ -3,8 +3,8 @@
 //!
 //! For every operation two runs of what follows it: on the pool as it was when the operation began,
 //! and as it was when it ended, in both cases with every store in place. All come from one process,
-//! which forks for each. Each is made twice; a program that does not print the same both times
-//! cannot be judged by its output, which is said before any verdict.
+//! which forks for each. Each is made twice, of very many a part; a program that does not print the
+//! same both times cannot be judged by its output, which is said before any verdict.
 //!
 //! Where the program prints one line for each operation, the lines after recovery are also compared
 //! with those of the run that never crashed: a recovery that forgets something even when nothing
@@ -58,7 +58,8 @@ pub struct Forgotten {
 /// All references, by list.
 #[derive(Clone, Debug, Default)]
 pub struct AllReferences {
-    pub lists: Vec<References>,
+    /// None for those that were not asked for.
+    pub lists: Vec<Option<References>>,
     pub forgotten: Vec<Forgotten>,
     /// Runs that it took.
     pub runs: u64,
@@ -95,16 +96,20 @@ struct Task {
     issued: usize,
     list: ListId,
     done: bool,
+    /// Whether a second run must print the same.
+    twice: bool,
 }
 
-/// Makes all references. The workers' pools are left somewhere; rewind them.
+/// Makes the references of the lists that are asked for. The workers' pools are left somewhere;
+/// rewind them.
 pub fn references(
     plan: &Plan<'_>,
     timeline: &Timeline,
     workers: &mut [Worker<'_>],
     plain: &[u8],
+    wanted: impl Fn(ListId) -> bool,
 ) -> Result<AllReferences, ReferenceError> {
-    let tasks = tasks(timeline);
+    let tasks = tasks(timeline, wanted);
     let results: Vec<Mutex<Option<Reference>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let failed: Mutex<Option<ReferenceError>> = Mutex::new(None);
     let stop = AtomicBool::new(false);
@@ -142,19 +147,23 @@ pub fn references(
         reference.expect("every task is done")
     });
     let mut all = AllReferences {
-        runs: 2 * tasks.len() as u64,
+        runs: tasks.iter().map(|task| 1 + u64::from(task.twice)).sum(),
         slowest: Duration::from_nanos(longest.wall.into_inner()),
         busiest: Duration::from_nanos(longest.processor.into_inner()),
         longest: longest.output_bytes.into_inner(),
         ..AllReferences::default()
     };
     let start = made.next().expect("there is a first task");
-    all.lists.push(References {
+    all.lists.push(Some(References {
         skipped: start.clone(),
         done: start,
-    });
-    while let (Some(skipped), Some(done)) = (made.next(), made.next()) {
-        all.lists.push(References { skipped, done });
+    }));
+    all.lists.resize(1 + timeline.operations.len(), None);
+    let mut first_of_each = tasks.iter().skip(1).step_by(2);
+    while let (Some(task), Some(skipped), Some(done)) =
+        (first_of_each.next(), made.next(), made.next())
+    {
+        all.lists[task.list.0 as usize] = Some(References { skipped, done });
     }
     if plan.oracle == Oracle::Output {
         all.forgotten = forgotten(plan, &all.lists, plain);
@@ -162,16 +171,28 @@ pub fn references(
     Ok(all)
 }
 
-/// In the order of lists: for the first list one, for each other one two.
-fn tasks(timeline: &Timeline) -> Vec<Task> {
+/// So many lists are all run twice; of more, every [`SAMPLE`]th.
+const FEW: usize = 64;
+const SAMPLE: usize = 8;
+
+/// In the order of lists: for the first list one, for each other one that is wanted two.
+fn tasks(timeline: &Timeline, wanted: impl Fn(ListId) -> bool) -> Vec<Task> {
     let mut tasks = vec![Task {
         issued: 0,
         list: ListId(0),
         done: true,
+        twice: true,
     }];
-    for (list, span) in (1..).map(ListId).zip(&timeline.operations) {
+    let spans = (1..).map(ListId).zip(&timeline.operations);
+    for (number, (list, span)) in spans.filter(|(list, _)| wanted(*list)).enumerate() {
+        let twice = number < FEW || number % SAMPLE == 0;
         for (issued, done) in [(span.begin, false), (span.end, true)] {
-            tasks.push(Task { issued, list, done });
+            tasks.push(Task {
+                issued,
+                list,
+                done,
+                twice,
+            });
         }
     }
     tasks
@@ -213,6 +234,9 @@ fn one(
             stderr: text(&first.stderr).trim_end().to_owned(),
         });
     }
+    if !task.twice {
+        return Ok(first.into());
+    }
     let second = worker.run(&Patch::new(), &list, false)?;
     let compared = plan.oracle == Oracle::Output;
     let difference = match compared {
@@ -236,7 +260,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Compares what follows each restart with what followed without one.
-fn forgotten(plan: &Plan<'_>, references: &[References], plain: &[u8]) -> Vec<Forgotten> {
+fn forgotten(plan: &Plan<'_>, references: &[Option<References>], plain: &[u8]) -> Vec<Forgotten> {
     let plain: Vec<&[u8]> = lines(plain).collect();
     let operations = plan.lists.len() - 1;
     if plain.len() != operations {
@@ -244,7 +268,10 @@ fn forgotten(plan: &Plan<'_>, references: &[References], plain: &[u8]) -> Vec<Fo
     }
     let mut found = Vec::new();
     for (operation, list) in plan.lists.iter().skip(1).enumerate() {
-        let printed = &references[operation + 1].done.stdout;
+        let Some(references) = &references[operation + 1] else {
+            continue;
+        };
+        let printed = &references.done.stdout;
         let printed: Vec<&[u8]> = lines(printed).collect();
         if printed.len() != list.probes + list.operations + list.removals {
             continue;

@@ -3,6 +3,7 @@
 //! A key that does not exist is an error that shows its line and the nearest key that does, so
 //! that a typing error never switches anything off in silence.
 
+pub mod conditions;
 mod operations;
 mod record;
 mod target;
@@ -37,6 +38,7 @@ struct Document {
     target: target::TargetSection,
     ops: operations::OperationsSection,
     test: test::TestSection,
+    conditions: conditions::ConditionsSection,
 }
 
 /// What all commands work with.
@@ -48,6 +50,7 @@ pub struct Settings {
     /// In the order of their names.
     pub operations: Vec<OperationKind>,
     pub test: TestSettings,
+    pub conditions: conditions::ConditionSettings,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -145,6 +148,7 @@ impl Settings {
             target: document.target.resolve(folder)?,
             operations: operations::resolve(document.ops)?,
             test: document.test.resolve(folder)?,
+            conditions: document.conditions.resolve()?,
         })
     }
 }

@@ -128,6 +128,7 @@ pub const KEYS: Keys = &[
             ("strategy", Value),
             ("bound", Value),
             ("random-states", Value),
+            ("per-kind", Value),
             ("oracle", Value),
             ("check", Value),
             ("ignore", Value),
@@ -144,6 +145,7 @@ pub const KEYS: Keys = &[
             ("baseline", Value),
         ]),
     ),
+    ("conditions", Table(&[("add", Value), ("suppress", Value)])),
 ];
 
 /// Something wrong with a text, and where.

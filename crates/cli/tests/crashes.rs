@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crashpoint_harness::{Case, Error, Kind, Tools, Workshop, cases, judge_crash};
+use crashpoint_harness::{Case, Error, Kind, Tools, Way, Workshop, cases, judge_crash};
 
 fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
@@ -22,7 +22,7 @@ fn stores() -> Vec<Case> {
 }
 
 fn check(workshop: &Workshop, case: &Case) -> Result<Vec<String>, Error> {
-    let outcome = workshop.crash_check(case, "exhaustive")?;
+    let outcome = workshop.crash_check(case, &Way::by("exhaustive"))?;
     let mut complaints = judge_crash(case, &outcome).complaints();
     complaints.extend(outcome.problems);
     Ok(complaints)

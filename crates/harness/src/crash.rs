@@ -58,11 +58,32 @@ impl std::fmt::Display for CrashFinding {
     }
 }
 
+/// How a case is tested.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'a> {
+    pub strategy: &'a str,
+    /// So many generated operations instead of the case's own few.
+    pub operations: Option<usize>,
+    /// More arguments of `crashpoint test`.
+    pub more: &'a [&'a str],
+}
+
+impl<'a> Way<'a> {
+    /// With the operations of the case.
+    pub fn by(strategy: &'a str) -> Way<'a> {
+        Way {
+            strategy,
+            operations: None,
+            more: &[],
+        }
+    }
+}
+
 impl Workshop {
     /// Tests the case by crashes, as its settings say.
-    pub fn crash_check(&self, case: &Case, strategy: &str) -> Result<CrashOutcome, Error> {
+    pub fn crash_check(&self, case: &Case, way: &Way<'_>) -> Result<CrashOutcome, Error> {
         let program = self.build(case, false)?;
-        self.crash_program(case, &program, strategy)
+        self.crash_program(case, &program, way)
     }
 
     /// As [`Workshop::crash_check`], with a program that is built.
@@ -70,11 +91,17 @@ impl Workshop {
         &self,
         case: &Case,
         program: &Path,
-        strategy: &str,
+        way: &Way<'_>,
     ) -> Result<CrashOutcome, Error> {
-        let out = self.out_folder(case, strategy);
+        let out = self.out_folder(case, way.strategy);
         let mut test = self.crashpoint(case, "test");
-        test.arg("--out").arg(&out).args(["--strategy", strategy]);
+        test.arg("--out")
+            .arg(&out)
+            .args(["--strategy", way.strategy]);
+        if let Some(operations) = way.operations {
+            test.arg("--operations").arg(operations.to_string());
+        }
+        test.args(way.more);
         // Callers run several cases at once.
         test.args(["--jobs", "1"]).arg("--").arg(program);
         test.arg("{pool}");

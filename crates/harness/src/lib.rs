@@ -19,7 +19,7 @@ mod packages;
 mod run;
 
 pub use cases::{Case, Kind, Purpose, cases};
-pub use crash::{CrashFinding, CrashOutcome, CrashTotals, CrashVerdict, Place, judge_crash};
+pub use crash::{CrashFinding, CrashOutcome, CrashTotals, CrashVerdict, Place, Way, judge_crash};
 pub use expectations::{CrashMark, Expectation, LINT_RULES, Side, is_lint_rule};
 pub use files::{
     FileCase, FileFinding, FileMark, FileOutcome, FilePlace, FileTotals, FileVerdict, FileWorkshop,

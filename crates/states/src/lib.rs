@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod bounded;
+pub mod conditions;
 mod exhaustive;
 mod random;
 
@@ -19,8 +20,28 @@ mod samples;
 use crashpoint_persist::graph::{Cut, Frontier};
 
 pub use bounded::Bounded;
+pub use conditions::ByConditions;
 pub use exhaustive::Exhaustive;
 pub use random::Random;
+
+/// States of one kind are taken to be alike: where several of them fail, more of them would show
+/// nothing new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KindId(pub u32);
+
+/// A crash state to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub cut: Cut,
+    /// None: like no other.
+    pub kind: Option<KindId>,
+}
+
+impl From<Cut> for Choice {
+    fn from(cut: Cut) -> Choice {
+        Choice { cut, kind: None }
+    }
+}
 
 /// Picks crash states.
 pub trait Strategy: Send {
@@ -29,4 +50,9 @@ pub trait Strategy: Send {
 
     /// Crash states to try at a point, each at most once, best first.
     fn cuts<'a>(&'a mut self, frontier: &'a Frontier) -> Box<dyn Iterator<Item = Cut> + 'a>;
+
+    /// The same, with what they are alike to.
+    fn choices<'a>(&'a mut self, frontier: &'a Frontier) -> Box<dyn Iterator<Item = Choice> + 'a> {
+        Box::new(self.cuts(frontier).map(Choice::from))
+    }
 }

@@ -7,8 +7,8 @@ use crate::subject::{Content as _, Place, Subject};
 use crate::table::{Key, Met, Sighting};
 use crate::timeline::{Assumption, ListId, Moment, Phase};
 use crate::worker::WorkerError;
-use crashpoint_persist::graph::{Cut, Frontier, NodeId};
-use crashpoint_states::Strategy;
+use crashpoint_persist::graph::{Frontier, NodeId};
+use crashpoint_states::{Choice, KindId, Strategy};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +17,9 @@ use std::time::Instant;
 
 /// Nodes of a chain that are looked at, one by one from its end.
 const LONG_CHAIN: usize = 64;
+
+/// Failing states of a kind after which no more of it are tried.
+pub const ENOUGH_FAILED: usize = 3;
 
 /// The walking thread.
 pub struct Producer<'s, 'a, S: Subject> {
@@ -224,7 +227,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         let most = self.shared.limits.states_per_point;
         let share = self.share(moment);
         let mut taken = before;
-        for cut in strategy.cuts(frontier).skip(before.cuts as usize) {
+        for choice in strategy.choices(frontier).skip(before.cuts as usize) {
             if most > 0 && taken.cuts == most {
                 // It stays cut short, whatever is left of the rest.
                 self.progress.statistics.points_cut += 1;
@@ -234,9 +237,13 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return taken;
             }
             taken.cuts += 1;
-            let kept = frontier.kept(&cut);
+            if choice.kind.is_some_and(|kind| self.is_settled(kind)) {
+                self.progress.statistics.settled += 1;
+                continue;
+            }
+            let kept = frontier.kept(&choice.cut);
             for variant in 0..self.content.variants(&kept) {
-                self.offer(moment, &kept, &cut, variant);
+                self.offer(moment, &kept, &choice, variant);
             }
             if self.shared.stop.load(Ordering::Relaxed) {
                 return taken;
@@ -246,12 +253,41 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         taken
     }
 
-    fn offer(&mut self, moment: &Moment<'_>, kept: &[NodeId], cut: &Cut, variant: u8) {
+    /// Whether enough states of a kind have failed. Asked when there are twice as many as the last
+    /// time, and after all of them are done, so that the answer does not depend on who is faster.
+    fn is_settled(&mut self, kind: KindId) -> bool {
+        let Some(states) = self.progress.kinds.get_mut(&kind) else {
+            return false;
+        };
+        if states.settled || states.offered.len() < states.ask_at {
+            return states.settled;
+        }
+        states.ask_at = 2 * states.offered.len();
+        let offered = states.offered.clone();
+        self.wait();
+        let table = self.shared.table.lock().expect("no panic");
+        let failed = offered.iter().filter(|(key, phase)| {
+            let observed = table.observed(*key);
+            observed.is_some_and(|observed| observed.fails(*phase))
+        });
+        let settled = failed.count() >= ENOUGH_FAILED;
+        drop(table);
+        if let Some(states) = self.progress.kinds.get_mut(&kind) {
+            states.settled = settled;
+        }
+        settled
+    }
+
+    fn offer(&mut self, moment: &Moment<'_>, kept: &[NodeId], choice: &Choice, variant: u8) {
         let (key, patch) = self.key(moment.phase, kept, variant);
+        if let Some(kind) = choice.kind {
+            let states = self.progress.kinds.entry(kind).or_default();
+            states.offered.push((key, moment.phase));
+        }
         let sighting = Sighting {
             point: moment.index,
             phase: moment.phase,
-            cut: cut.clone(),
+            cut: choice.cut.clone(),
             variant,
         };
         let mut table = self.shared.table.lock().expect("no panic");

@@ -1,8 +1,12 @@
 //! How far an exploration got: what a round leaves to the next one.
 
+use super::producer::ENOUGH_FAILED;
 use super::{Shared, Statistics};
 use crate::journal::{How, Result as JournalResult};
-use crate::timeline::Assumption;
+use crate::table::Key;
+use crate::timeline::{Assumption, Phase};
+use crashpoint_states::KindId;
+use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -14,6 +18,26 @@ pub struct Taken {
     pub is_done: bool,
 }
 
+/// States that are taken to be alike.
+#[derive(Clone, Debug)]
+pub struct Alike {
+    pub offered: Vec<(Key, Phase)>,
+    /// At how many of them it is asked how many failed.
+    pub ask_at: usize,
+    /// Enough have failed.
+    pub settled: bool,
+}
+
+impl Default for Alike {
+    fn default() -> Alike {
+        Alike {
+            offered: Vec::new(),
+            ask_at: ENOUGH_FAILED,
+            settled: false,
+        }
+    }
+}
+
 /// What a round leaves to the next one.
 pub struct Progress {
     pub round: u32,
@@ -22,6 +46,7 @@ pub struct Progress {
     pub assumptions: Vec<Assumption>,
     /// By moment, as far as the walk got.
     pub taken: Vec<Taken>,
+    pub kinds: FxHashMap<KindId, Alike>,
     /// By the run that is resumed: the budget is for both.
     tried_before: u64,
     /// Distinct states so far, whether they were tried or turned out not to need it: which ones a
@@ -42,6 +67,7 @@ impl Progress {
             },
             assumptions: Vec::new(),
             taken: Vec::new(),
+            kinds: FxHashMap::default(),
             tried_before: known.iter().filter(was_tried).count() as u64,
             offered: 0,
         }

@@ -83,7 +83,7 @@ pub struct Test {
     #[arg(long, value_name = "FILE", help_heading = "Operations")]
     pub ops_file: Option<PathBuf>,
 
-    /// Which crash states are tried [default: exhaustive, with --dir: bounded]
+    /// Which crash states are tried [default: conditions, with --dir: bounded]
     #[arg(long, value_name = "STRATEGY", value_enum, help_heading = "Crashes")]
     pub strategy: Option<Strategy>,
     /// With --strategy bounded: how many cache lines may differ [default: 2], or with --dir files,
@@ -93,6 +93,10 @@ pub struct Test {
     /// With --strategy random: how many states of each crash point [default: 20]
     #[arg(long, value_name = "N", help_heading = "Crashes")]
     pub random_states: Option<u64>,
+    /// With --strategy conditions: how many violations of a kind are tried before they are tried
+    /// but seldom; 0 for all [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Crashes")]
+    pub per_kind: Option<u64>,
     /// How often the power goes out: `once`, or once more during recovery (`crash`) [default: once]
     #[arg(long, value_name = "WHEN", value_enum, help_heading = "Crashes")]
     pub recovery: Option<Recovery>,

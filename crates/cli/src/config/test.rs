@@ -30,6 +30,7 @@ pub struct TestSection {
     strategy: Option<String>,
     bound: Option<u32>,
     random_states: Option<u64>,
+    per_kind: Option<u64>,
     oracle: Option<String>,
     check: Option<String>,
     ignore: Vec<String>,
@@ -49,8 +50,10 @@ pub struct TestSection {
 /// Which crash states are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Strategy {
-    /// Every distinct state
+    /// States that violate what the program's own behaviour says must hold; see `crashpoint infer`
     #[default]
+    Conditions,
+    /// Every distinct state
     Exhaustive,
     /// States in which at most --bound cache lines differ from what was stored so far
     Bounded,
@@ -96,6 +99,8 @@ pub struct TestSettings {
     pub bound: Option<u32>,
     /// Of each crash point.
     pub random_states: u64,
+    /// Of each kind of violation, before they are seldom.
+    pub per_kind: u64,
     pub oracle: Oracle,
     /// [`CHECK`] can be filled in.
     pub check: Option<Template>,
@@ -132,6 +137,7 @@ impl Default for TestSettings {
             strategy: None,
             bound: None,
             random_states: 20,
+            per_kind: 8,
             oracle: Oracle::default(),
             check: None,
             ignored: Ignored::default(),
@@ -182,6 +188,7 @@ impl TestSection {
             strategy,
             bound: self.bound,
             random_states: self.random_states.unwrap_or(base.random_states),
+            per_kind: self.per_kind.unwrap_or(base.per_kind),
             oracle: oracle.unwrap_or(by_default(check.is_some())),
             check,
             ignored: Ignored(self.ignore),
@@ -245,7 +252,11 @@ fn range(text: &str) -> Result<RangeInclusive<u64>, Reason> {
 impl TestSettings {
     /// Puts options of the command line on top.
     pub fn merge(&mut self, options: &arguments::Test) {
-        self.operations = options.operations.unwrap_or(self.operations);
+        if let Some(operations) = options.operations {
+            self.operations = operations;
+            // Asked for on the command line, they are generated.
+            self.ops_file = None;
+        }
         if let Some(seed) = options.seed {
             self.seed = seed;
         }
@@ -255,6 +266,7 @@ impl TestSettings {
         self.strategy = options.strategy.or(self.strategy);
         self.bound = options.bound.or(self.bound);
         self.random_states = options.random_states.unwrap_or(self.random_states);
+        self.per_kind = options.per_kind.unwrap_or(self.per_kind);
         if let Some(check) = &options.check {
             self.check = Some(check.clone());
             self.oracle = by_default(true);

@@ -5,6 +5,8 @@
 //! leaves is in the output folder, so that a run that was killed goes on from the last of them.
 
 mod baseline;
+mod choose;
+mod conditions;
 pub mod files;
 pub mod folder;
 mod ground;
@@ -41,6 +43,7 @@ use crate::exit::{Ending, Exit};
 use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::lint;
 use crate::output::Output;
+use choose::Chosen;
 use files::FilesError;
 use folder::{FolderError, Held};
 use ground::Ground;
@@ -302,8 +305,10 @@ fn test(
     let timeline = clock.time("analyse", || walk.survey());
     plan::check(settings, prepared, &timeline)?;
     let mut workers = clock.time("start", || plan.workers())?;
+    let mut chosen = Chosen::new(settings, prepared, &plan, &timeline, clock);
     let references = clock.time("references", || {
-        references::references(&plan, &timeline, &mut workers, &prepared.printed)
+        let wanted = |list| chosen.wants(list);
+        references::references(&plan, &timeline, &mut workers, &prepared.printed, wanted)
     })?;
     for worker in &mut workers {
         tighten(&mut worker.limits, settings, &references);
@@ -316,7 +321,6 @@ fn test(
                 .to_owned(),
         );
     }
-    let mut strategy = plan::strategy(settings);
     let progress = Progress::new(timeline.points, output);
     let memory = Memory {
         plan: &plan,
@@ -333,7 +337,7 @@ fn test(
         resume,
         watcher: &progress,
     };
-    let (explored, refuted) = search.run(strategy.as_mut(), &mut checkers, clock)?;
+    let (explored, refuted) = search.run(chosen.strategy(), &mut checkers, clock)?;
     drop(checkers);
     if refuted {
         problems.push(

@@ -13,7 +13,6 @@ use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Operations, Timeline};
 use crashpoint_check::worker::{Mapping, Setup};
 use crashpoint_persist::graph;
-use crashpoint_states as states;
 use crashpoint_trace::program::readable_name;
 use crashpoint_trace::{EventKind, Recording, SiteId};
 
@@ -43,23 +42,6 @@ pub fn oracle(settings: &Settings) -> Oracle {
         (Some(_), _) => Oracle::Checker,
         (None, config::Oracle::Output) => Oracle::Output,
         (None, config::Oracle::Acknowledged | config::Oracle::None) => Oracle::Visible,
-    }
-}
-
-pub fn strategy(settings: &Settings) -> Box<dyn states::Strategy> {
-    let test = &settings.test;
-    // The states of a folder are costly, and most that goes wrong there is one thing.
-    let (by_default, bound) = match settings.target.dir {
-        Some(_) => (config::Strategy::Bounded, 1),
-        None => (config::Strategy::default(), 2),
-    };
-    let bound = test.bound.unwrap_or(bound) as usize;
-    match test.strategy.unwrap_or(by_default) {
-        config::Strategy::Exhaustive => Box::new(states::Exhaustive::default()),
-        config::Strategy::Bounded => Box::new(states::Bounded::new(bound)),
-        config::Strategy::Random => {
-            Box::new(states::Random::new(test.seed, test.random_states as usize))
-        }
     }
 }
 

@@ -26,7 +26,7 @@ use crashpoint_trace::program::Program;
 use super::folder::Held;
 use super::target::{self, TargetError};
 use super::workload::Workload;
-use super::{Prepared, TestError, Tested, explain, plan, tell, tighten};
+use super::{Prepared, TestError, Tested, choose, explain, plan, tell, tighten};
 use crate::config::{ConfigError, Settings};
 use crate::record;
 
@@ -215,7 +215,7 @@ impl Again<'_> {
                 Phase::Opening | Phase::After(_) => Recovery::OfAcknowledged,
             }),
         };
-        let references: Vec<References> = self
+        let references: Vec<Option<References>> = self
             .tested
             .references
             .lists
@@ -229,7 +229,7 @@ impl Again<'_> {
             tighten(&mut worker.limits, self.settings, &self.tested.references);
             worker.rewind()?;
         }
-        let mut strategy = plan::strategy(self.settings);
+        let mut strategy = choose::plain(self.settings);
         let memory = Memory {
             plan: &plan,
             timeline: &timeline,

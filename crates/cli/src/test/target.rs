@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crashpoint_abi::Level;
 use crashpoint_cc::locate;
 use crashpoint_check::launch::{self, Launch, Paths};
 use crashpoint_check::server::ServerError;
 
+use super::choose;
 use crate::config::Settings;
 use crate::config::template::{Placeholder, Template};
 use crate::record::RecordError;
@@ -145,6 +147,10 @@ pub fn recording_settings(settings: &Settings, pool: &Path) -> Settings {
     recorded.record.pm = patterns(settings, pool);
     for function in &settings.target.operation {
         recorded.record.calls.extend(linker_globs(function));
+    }
+    if choose::needs_flow(settings) {
+        recorded.record.level = Some(Level::Flow);
+        recorded.record.loads = true;
     }
     recorded.record.timeout = recorded.record.timeout.or(Some(WORKLOAD));
     recorded

@@ -17,7 +17,7 @@ use crashpoint_report::{
 
 use super::folder::Held;
 use super::replay_data::{self, Replay};
-use super::{Prepared, TestError, Tested, plan, story};
+use super::{Prepared, TestError, Tested, choose, plan, story};
 use crate::config::{self, Settings};
 use crate::lint;
 
@@ -167,6 +167,7 @@ pub fn details(
         let list = plan.list(list_id, acknowledged);
         let ended = worker.run(&patch, &list, false)?;
         let of_list = references.lists.get(list_id.0 as usize);
+        let of_list = of_list.and_then(Option::as_ref);
         let observed = plan.observe(list_id, &ended, &references.lists);
         if !observed.fails(cause.state.phase) {
             continue;
@@ -264,7 +265,7 @@ pub fn figures(
         .filter(|(phase, _)| phase.starts_with("explore"));
     let explored: f64 = explore.map(|(_, time)| time).sum();
     TestFigures {
-        strategy: plan::strategy(settings).name().to_owned(),
+        strategy: choose::name(settings).to_owned(),
         crash_points: statistics.points,
         possible_states: statistics.possible.to_string(),
         possible_exact: statistics.exact,

@@ -33,7 +33,7 @@ use crashpoint_watch::WatchError;
 use super::folder::Held;
 use super::progress::Progress;
 use super::search::Search;
-use super::{Clock, TestError, plan, target};
+use super::{Clock, TestError, choose, plan, target};
 use crate::config::{self, ConfigError, Settings};
 use crate::output::Output;
 use crate::record;
@@ -252,7 +252,7 @@ impl Test<'_> {
             resume: self.resume,
             watcher: &progress,
         };
-        let mut strategy = plan::strategy(self.settings);
+        let mut strategy = choose::plain(self.settings);
         let (explored, refuted) = search.run(strategy.as_mut(), &mut checkers, clock)?;
         if refuted {
             problems.push(
