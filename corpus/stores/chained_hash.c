@@ -88,14 +88,14 @@ static uint32_t lock_set(struct lock *l, uint32_t to) {
 }
 
 static void lock_take(struct lock *l) {
-    while (lock_set(l, 1)) { //~ BUG_LOCKS_IN_POOL atomicity ahead
+    while (lock_set(l, 1)) { //~ BUG_LOCKS_IN_POOL atomicity ahead //~ BUG_LOCKS_IN_POOL ordering ahead
         _mm_pause();
     }
 }
 
 static void lock_release(struct lock *l) {
 #ifdef BUG_LOCKS_IN_POOL
-    lock_set(l, 0); //~ BUG_LOCKS_IN_POOL atomicity needed
+    lock_set(l, 0); //~ BUG_LOCKS_IN_POOL atomicity needed //~ BUG_LOCKS_IN_POOL ordering needed
 #else
     __atomic_store_n(&l->word, 0u, __ATOMIC_RELEASE);
 #endif

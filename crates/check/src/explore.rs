@@ -66,6 +66,10 @@ pub struct Statistics {
     /// States whose outcome differed between two runs: no verdict.
     pub unstable: u64,
     pub restarts: u64,
+    /// Kinds of states of which some failed.
+    pub clusters: u64,
+    /// States that can exist, and those that were offered, by what runs after them.
+    pub by_list: Vec<(BigUint, u64)>,
 }
 
 /// What came of it.
@@ -191,6 +195,9 @@ pub fn explore<S: Subject>(
             checker.rewind()?;
         }
     }
+    let table = shared.table.lock().expect("no panic");
+    let clusters = progress.clusters(&table);
+    drop(table);
     let (statistics, assumptions) = progress.end();
     if let Some(error) = shared.error.into_inner().expect("no panic") {
         return Err(error);
@@ -207,6 +214,7 @@ pub fn explore<S: Subject>(
             unstable: shared.unstable.into_inner(),
             inconsistent: failing.len() as u64,
             restarts: u64::from(restarts - restarts_before),
+            clusters,
             ..statistics
         },
         failing,

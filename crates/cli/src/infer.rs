@@ -13,6 +13,7 @@ use crate::config::{ConfigError, Settings};
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
 use crate::record::{self, RecordError};
+use crate::test::choose;
 use crate::{arguments, lint};
 
 #[derive(Debug, thiserror::Error)]
@@ -118,26 +119,25 @@ fn text(inferred: &Inferred, program: &Program, limit: Option<usize>) -> String 
 
 fn summary(inferred: &Inferred, seconds: f64) -> String {
     let followed = &inferred.followed;
-    let missed = &followed.unfollowed;
+    let missed = choose::unfollowed(&followed.unfollowed);
+    let missed: Vec<String> = missed
+        .iter()
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    let missed = match missed.is_empty() {
+        true => "everything was followed".to_owned(),
+        false => format!("not followed: {}", missed.join(", ")),
+    };
     format!(
         "{} conditions and {} guardian words from {} hints; {} instructions, {} reads and {} \
-         writes of persistent memory in {seconds:.2} s\nnot followed: {} times lost, {} callbacks, \
-         {} landings, {} opaque operations, {} pieces of assembly, {} lengths, {} accesses, {} \
-         functions without a model; {} values depend on more than is kept",
+         writes of persistent memory in {seconds:.2} s\n{missed}; {} values depend on more than is \
+         kept",
         inferred.conditions.ordered(),
         inferred.conditions.guardian_words(),
         inferred.conditions.hints().len(),
         followed.instructions,
         inferred.reads,
         inferred.writes,
-        missed.lost,
-        missed.callbacks,
-        missed.landings,
-        missed.opaque,
-        missed.assembly,
-        missed.lengths,
-        missed.unmatched,
-        missed.models,
         inferred.cut,
     )
 }

@@ -34,6 +34,8 @@ pub struct TestFigures {
     /// Whether that is exact, or a lower bound.
     pub possible_exact: bool,
     pub chosen_states: u64,
+    /// Of these, those of a kind of which several had failed; not tried.
+    pub settled_states: u64,
     pub duplicate_states: u64,
     pub pruned_states: u64,
     pub audited_states: u64,
@@ -48,6 +50,23 @@ pub struct TestFigures {
     pub states_per_second: f64,
     /// By phase, in order.
     pub seconds: Vec<(String, f64)>,
+    /// Kinds of states that failed: operation and path of what was kept or lost.
+    pub clusters: u64,
+    pub conditions: Option<ConditionFigures>,
+}
+
+/// What conditions were inferred, and what came of them. Numbers by rule or reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConditionFigures {
+    pub inferred: Vec<(String, u64)>,
+    /// Violations that can happen, and those whose states were chosen.
+    pub violations: Vec<(String, u64)>,
+    pub chosen: Vec<(String, u64)>,
+    /// States that were handed out.
+    pub states: Vec<(String, u64)>,
+    pub kinds: u64,
+    /// What could not be followed, by what it is.
+    pub unfollowed: Vec<(String, u64)>,
 }
 
 /// How much was looked at.

@@ -15,6 +15,7 @@ mod helpers;
 pub mod json;
 pub mod junit;
 pub mod merge;
+pub mod plot;
 pub mod redact;
 pub mod resolve;
 pub mod sarif;
@@ -25,6 +26,6 @@ pub mod terminal;
 mod examples;
 
 pub use finding::{
-    Crash, Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Spot, Step,
+    ConditionFigures, Crash, Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Spot, Step,
     TestFigures,
 };

@@ -141,6 +141,16 @@ pub struct Planner<'a> {
     kinds: FxHashMap<Kind, (KindId, Rarely)>,
     targets: FxHashMap<u64, Vec<Planned>>,
     figures: Figures,
+    given: Vec<Given>,
+    /// The last node of each place that is given.
+    last_at: FxHashMap<SiteId, NodeId>,
+}
+
+/// What is stored at some places of the program persists before what is stored at others.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    pub first: FxHashSet<SiteId>,
+    pub later: FxHashSet<SiteId>,
 }
 
 /// What was planned.
@@ -172,7 +182,14 @@ impl<'a> Planner<'a> {
             kinds: FxHashMap::default(),
             targets: FxHashMap::default(),
             figures: Figures::default(),
+            given: Vec::new(),
+            last_at: FxHashMap::default(),
         }
+    }
+
+    /// One more condition.
+    pub fn give(&mut self, given: Given) {
+        self.given.push(given);
     }
 
     /// The next moment. Says whether states of it are to be tried.
@@ -192,6 +209,7 @@ impl<'a> Planner<'a> {
             if self.is_pending(id) {
                 self.tied(at, id);
                 self.guarding(at, id);
+                self.given(at, id);
             }
             self.last.insert(word, id);
         }
@@ -245,6 +263,11 @@ impl<'a> Planner<'a> {
 
     /// `first` should persist before `later`.
     fn violation(&mut self, at: &At<'_>, first: NodeId, later: NodeId, hint: HintId) {
+        let rule = self.conditions.hints()[hint.0 as usize].rule;
+        self.violates(at, first, later, rule);
+    }
+
+    fn violates(&mut self, at: &At<'_>, first: NodeId, later: NodeId, rule: Rule) {
         if first == later
             || !self.is_pending(first)
             || !self.is_pending(later)
@@ -252,11 +275,37 @@ impl<'a> Planner<'a> {
         {
             return;
         }
-        let rule = self.conditions.hints()[hint.0 as usize].rule;
         let reason = Reason::Condition(rule);
         let (first_at, later_at) = (self.place(first), self.place(later));
         self.offer(at, Target::With(later), reason, later_at, first_at.0);
         self.offer(at, Target::Without(first), reason, first_at, later_at.0);
+    }
+
+    /// Conditions that the user gave.
+    fn given(&mut self, at: &At<'_>, id: NodeId) {
+        let site = self.nodes[id.index()].site;
+        let mut pairs = Vec::new();
+        let mut is_named = false;
+        for given in &self.given {
+            let last = |sites: &FxHashSet<SiteId>| {
+                let nodes = sites.iter().filter_map(|site| self.last_at.get(site));
+                nodes.copied().collect::<Vec<NodeId>>()
+            };
+            if given.later.contains(&site) {
+                is_named = true;
+                pairs.extend(last(&given.first).into_iter().map(|first| (first, id)));
+            }
+            if given.first.contains(&site) {
+                is_named = true;
+                pairs.extend(last(&given.later).into_iter().map(|later| (id, later)));
+            }
+        }
+        for (first, later) in pairs {
+            self.violates(at, first, later, Rule::Given);
+        }
+        if is_named {
+            self.last_at.insert(site, id);
+        }
     }
 
     /// A guardian that others are pending beside.

@@ -3,6 +3,7 @@
 
 use super::progress::{Progress, Taken};
 use super::{Job, Shared, Watcher};
+use crate::server::End;
 use crate::subject::{Content as _, Place, Subject};
 use crate::table::{Key, Met, Sighting};
 use crate::timeline::{Assumption, ListId, Moment, Phase};
@@ -19,7 +20,7 @@ use std::time::Instant;
 const LONG_CHAIN: usize = 64;
 
 /// Failing states of a kind after which no more of it are tried.
-pub const ENOUGH_FAILED: usize = 3;
+const ENOUGH_FAILED: usize = 3;
 
 /// The walking thread.
 pub struct Producer<'s, 'a, S: Subject> {
@@ -205,6 +206,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             statistics.points += 1;
             statistics.possible += &count.value;
             statistics.exact &= count.exact;
+            self.progress.of_list(list).0 += &count.value;
             self.progress.taken.push(Taken::default());
         }
         let before = self.progress.taken[moment.index];
@@ -266,11 +268,16 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         let offered = states.offered.clone();
         self.wait();
         let table = self.shared.table.lock().expect("no panic");
-        let failed = offered.iter().filter(|(key, phase)| {
-            let observed = table.observed(*key);
-            observed.is_some_and(|observed| observed.fails(*phase))
+        let failed = offered.iter().filter_map(|(key, phase)| {
+            let observed = table.observed(*key)?;
+            observed.fails(*phase).then_some(observed.end)
         });
-        let settled = failed.count() >= ENOUGH_FAILED;
+        // Waiting for a hang costs as much as a hundred other states.
+        let weight = |end: End| match end {
+            End::TimedOut => ENOUGH_FAILED,
+            _ => 1,
+        };
+        let settled = failed.map(weight).sum::<usize>() >= ENOUGH_FAILED;
         drop(table);
         if let Some(states) = self.progress.kinds.get_mut(&kind) {
             states.settled = settled;
@@ -294,7 +301,11 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         let met = table.meet(key, sighting);
         drop(table);
         match met {
-            Met::New => self.progress.offered += 1,
+            Met::New => {
+                self.progress.offered += 1;
+                let list = self.shared.subject.list(moment.phase);
+                self.progress.of_list(list).1 += 1;
+            }
             Met::Known | Met::Again => {
                 self.progress.statistics.duplicates += 1;
                 self.progress.offered += u64::from(met == Met::Known);

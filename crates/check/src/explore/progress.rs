@@ -1,11 +1,11 @@
 //! How far an exploration got: what a round leaves to the next one.
 
-use super::producer::ENOUGH_FAILED;
 use super::{Shared, Statistics};
 use crate::journal::{How, Result as JournalResult};
-use crate::table::Key;
-use crate::timeline::{Assumption, Phase};
+use crate::table::{Key, Table};
+use crate::timeline::{Assumption, ListId, Phase};
 use crashpoint_states::KindId;
+use num_bigint::BigUint;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -32,7 +32,7 @@ impl Default for Alike {
     fn default() -> Alike {
         Alike {
             offered: Vec::new(),
-            ask_at: ENOUGH_FAILED,
+            ask_at: 1,
             settled: false,
         }
     }
@@ -83,6 +83,27 @@ impl Progress {
     pub fn wants_more<S>(&self, shared: &Shared<'_, S>) -> bool {
         let cut = self.taken.iter().any(|taken| !taken.is_done);
         cut && !self.is_spent(shared) && !shared.stop.load(Ordering::Relaxed)
+    }
+
+    /// Kinds of states of which some failed.
+    pub fn clusters(&self, table: &Table) -> u64 {
+        let fails = |(key, phase): &(Key, Phase)| {
+            let observed = table.observed(*key);
+            observed.is_some_and(|observed| observed.fails(*phase))
+        };
+        let kinds = self.kinds.values();
+        let failing = kinds.filter(|kind| kind.offered.iter().any(fails));
+        failing.count() as u64
+    }
+
+    /// What is counted of a list.
+    pub fn of_list(&mut self, list: ListId) -> &mut (BigUint, u64) {
+        let by_list = &mut self.statistics.by_list;
+        let index = list.0 as usize;
+        if by_list.len() <= index {
+            by_list.resize(index + 1, Default::default());
+        }
+        &mut by_list[index]
     }
 
     pub fn end(mut self) -> (Statistics, Vec<Assumption>) {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use crashpoint_check::plan::Plan;
 use crashpoint_check::timeline::{ListId, Phase, Timeline, Walk};
-use crashpoint_infer::{Inferred, infer};
+use crashpoint_flow::Unfollowed;
+use crashpoint_infer::{Inferred, Rule, infer};
 use crashpoint_persist::graph::Model;
-use crashpoint_states::conditions::{At, Planner};
+use crashpoint_report::ConditionFigures;
+use crashpoint_states::conditions::{At, Planner, Reason};
 use crashpoint_states::{self as states, ByConditions};
 
 use rustc_hash::FxHashSet;
@@ -108,6 +110,66 @@ impl Chosen {
     }
 }
 
+impl Chosen {
+    /// What was inferred, and what was made of it.
+    pub fn figures(&self) -> Option<ConditionFigures> {
+        let Chosen::Conditions {
+            strategy, inferred, ..
+        } = self
+        else {
+            return None;
+        };
+        let by_rule = |rule: Rule| {
+            let hints = inferred.conditions.hints().iter();
+            let of_rule = hints.filter(|hint| hint.rule == rule);
+            let count = of_rule.map(|hint| hint.conditions).sum();
+            (rule.name().to_owned(), count)
+        };
+        let named = |counts: &BTreeMap<Reason, u64>| {
+            let counts = counts.iter();
+            counts
+                .map(|(reason, count)| (reason.name().to_owned(), *count))
+                .collect()
+        };
+        Some(ConditionFigures {
+            inferred: Rule::ALL.map(by_rule).into(),
+            violations: named(&strategy.figures.met),
+            chosen: named(&strategy.figures.taken),
+            states: named(&strategy.cuts),
+            kinds: strategy.figures.kinds,
+            unfollowed: unfollowed(&inferred.followed.unfollowed),
+        })
+    }
+}
+
+/// What could not be followed, by what it is.
+pub fn unfollowed(counts: &Unfollowed) -> Vec<(String, u64)> {
+    let Unfollowed {
+        lost,
+        callbacks,
+        landings,
+        assembly,
+        opaque,
+        lengths,
+        unmatched,
+        models,
+    } = *counts;
+    let named = [
+        ("places where the recording does not fit the program", lost),
+        ("calls from code without hooks", callbacks),
+        ("exceptions and long jumps", landings),
+        ("pieces of assembly", assembly),
+        ("opaque operations", opaque),
+        ("copies of unknown length", lengths),
+        ("accesses that only one stream has", unmatched),
+        ("functions without a model", models),
+    ];
+    let named = named.into_iter().filter(|(_, count)| *count > 0);
+    named
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
+}
+
 /// Goes along the recording and sorts out which states violate what was inferred.
 fn violations(
     settings: &Settings,
@@ -123,6 +185,9 @@ fn violations(
     let most = settings.test.per_kind;
     let nodes = &timeline.nodes;
     let mut planner = Planner::new(&inferred.conditions, nodes, unit_bytes, most);
+    for given in conditions::given(settings, prepared) {
+        planner.give(given);
+    }
     let verbs = verbs(prepared);
     let mut lists = FxHashSet::default();
     let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);

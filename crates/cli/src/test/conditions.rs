@@ -1,12 +1,31 @@
 //! Conditions that the user adds or does not want: the section `[conditions]`.
 
 use crashpoint_infer::{Conditions, Hint};
+use crashpoint_states::conditions::Given;
 use crashpoint_trace::SiteId;
 use crashpoint_trace::program::Program;
 
 use super::Prepared;
 use crate::config::Settings;
 use crate::config::conditions::{SourceLine, Unwanted};
+
+/// What the user says must hold: the stores on two lines.
+pub fn given(settings: &Settings, prepared: &Prepared) -> Vec<Given> {
+    let program = &prepared.program;
+    let sites = (1..prepared.recording.site_count() as u32).map(SiteId);
+    let added = settings.conditions.add.iter();
+    let given = added.map(|added| {
+        let at = |line: &SourceLine| {
+            let there = sites.clone().filter(|site| is_at(line, *site, program));
+            there.collect()
+        };
+        Given {
+            first: at(&added.first),
+            later: at(&added.later),
+        }
+    });
+    given.collect()
+}
 
 /// Takes away what is not wanted.
 pub fn apply(settings: &Settings, prepared: &Prepared, conditions: &mut Conditions) {

@@ -5,7 +5,7 @@
 //! leaves is in the output folder, so that a run that was killed goes on from the last of them.
 
 mod baseline;
-mod choose;
+pub mod choose;
 mod conditions;
 pub mod files;
 pub mod folder;
@@ -15,6 +15,7 @@ mod progress;
 pub mod replay_data;
 mod search;
 mod second;
+mod statistics;
 mod story;
 mod target;
 mod tell;
@@ -33,7 +34,7 @@ use crashpoint_check::references::{self, AllReferences, ReferenceError};
 use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Timeline, Walk};
 use crashpoint_check::worker::{Worker, WorkerError};
-use crashpoint_report::{Finding, Report, TestFigures, json, junit, sarif};
+use crashpoint_report::{ConditionFigures, Finding, Report, json, junit, sarif};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
 
@@ -172,6 +173,9 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
     }
     drop(scratch);
     held.forget_scratch();
+    if arguments.stats {
+        held.write("states.svg", statistics::picture(&tested.statistics))?;
+    }
     let report = tell::report(&settings, &held, &prepared, &tested, findings, clock.phases);
     conclude(arguments, &settings, &held, report, output)
 }
@@ -193,7 +197,7 @@ fn conclude(
     lint::print(&report, arguments.format, base, output)?;
     baseline::tell(&known, output);
     if arguments.stats {
-        print_statistics(&report, output)?;
+        statistics::print(&report, output)?;
     }
     Ok(match report.findings.is_empty() {
         true => Exit::Clean.into(),
@@ -289,6 +293,7 @@ pub struct Tested {
     pub causes: Causes,
     pub details: Vec<tell::Detail>,
     pub problems: Vec<String>,
+    pub conditions: Option<ConditionFigures>,
 }
 
 fn test(
@@ -352,6 +357,7 @@ fn test(
         explain(&plan, prepared, timeline, references, explored, worker)
     })?;
     tested.problems = problems;
+    tested.conditions = chosen.figures();
     Ok(tested)
 }
 
@@ -395,6 +401,7 @@ fn explain(
         causes,
         details,
         problems: Vec::new(),
+        conditions: None,
     })
 }
 
@@ -406,48 +413,4 @@ fn write_files(held: &Held, report: &Report, known: &[Finding]) -> Result<(), Fo
         FINDINGS_JUNIT,
         junit::render(report, known, base.as_deref()),
     )
-}
-
-fn print_statistics(report: &Report, output: &mut Output) -> io::Result<()> {
-    let Some(test) = &report.test else {
-        return Ok(());
-    };
-    let TestFigures {
-        possible_states,
-        possible_exact,
-        chosen_states,
-        duplicate_states,
-        pruned_states,
-        audited_states,
-        tried_states,
-        resumed_states,
-        inconsistent_states,
-        unstable_states,
-        points_cut,
-        points_left,
-        states_per_second,
-        seconds,
-        crash_points,
-        operations,
-        strategy,
-        model,
-        unexplained_states,
-    } = test;
-    let at_least = if *possible_exact { "" } else { "at least " };
-    let mut text = format!(
-        "model {model}, strategy {strategy}\n\
-         {operations} operations, {crash_points} crash points\n\
-         {at_least}{possible_states} crash states are possible\n\
-         {chosen_states} chosen: {duplicate_states} with an image met before, {pruned_states} \
-         that differ only in what was not read ({audited_states} of these tried all the same), \
-         {tried_states} tried ({states_per_second:.0} per second), {resumed_states} known from \
-         before\n\
-         {inconsistent_states} inconsistent, {unstable_states} without a verdict, \
-         {unexplained_states} not explained\n\
-         {points_cut} crash points cut short by a budget, {points_left} not reached\n"
-    );
-    for (phase, time) in seconds {
-        text += &format!("{time:8.3} s  {phase}\n");
-    }
-    output.print(&text)
 }

@@ -249,6 +249,7 @@ pub fn report(
             model: plan::model(settings.target.model).name().to_owned(),
             operations: tested.timeline.operations.len() as u64,
             unexplained_states: tested.causes.unexplained,
+            conditions: tested.conditions.clone(),
             ..figures(settings, statistics, seconds)
         }),
     }
@@ -270,6 +271,8 @@ pub fn figures(
         possible_states: statistics.possible.to_string(),
         possible_exact: statistics.exact,
         chosen_states: statistics.chosen,
+        settled_states: statistics.settled,
+        clusters: statistics.clusters,
         duplicate_states: statistics.duplicates,
         pruned_states: statistics.pruned,
         audited_states: statistics.audited,

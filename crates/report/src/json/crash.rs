@@ -82,6 +82,7 @@ pub struct Test<'a> {
     possible_states: &'a str,
     possible_exact: bool,
     chosen_states: u64,
+    settled_states: u64,
     duplicate_states: u64,
     pruned_states: u64,
     audited_states: u64,
@@ -94,6 +95,40 @@ pub struct Test<'a> {
     points_left: u64,
     states_per_second: f64,
     seconds: BTreeMap<&'a str, f64>,
+    clusters: u64,
+    conditions: Option<Conditions<'a>>,
+}
+
+/// Numbers by rule or reason.
+type Counts<'a> = BTreeMap<&'a str, u64>;
+
+#[derive(Serialize)]
+pub struct Conditions<'a> {
+    inferred: Counts<'a>,
+    violations: Counts<'a>,
+    chosen: Counts<'a>,
+    states: Counts<'a>,
+    kinds: u64,
+    unfollowed: Counts<'a>,
+}
+
+impl<'a> From<&'a finding::ConditionFigures> for Conditions<'a> {
+    fn from(figures: &'a finding::ConditionFigures) -> Self {
+        let counts = |list: &'a [(String, u64)]| {
+            let entries = list.iter();
+            entries
+                .map(|(name, count)| (name.as_str(), *count))
+                .collect()
+        };
+        Conditions {
+            inferred: counts(&figures.inferred),
+            violations: counts(&figures.violations),
+            chosen: counts(&figures.chosen),
+            states: counts(&figures.states),
+            kinds: figures.kinds,
+            unfollowed: counts(&figures.unfollowed),
+        }
+    }
 }
 
 impl<'a> From<&'a finding::TestFigures> for Test<'a> {
@@ -107,6 +142,7 @@ impl<'a> From<&'a finding::TestFigures> for Test<'a> {
             possible_states: &figures.possible_states,
             possible_exact: figures.possible_exact,
             chosen_states: figures.chosen_states,
+            settled_states: figures.settled_states,
             duplicate_states: figures.duplicate_states,
             pruned_states: figures.pruned_states,
             audited_states: figures.audited_states,
@@ -121,6 +157,8 @@ impl<'a> From<&'a finding::TestFigures> for Test<'a> {
             seconds: seconds
                 .map(|(phase, time)| (phase.as_str(), *time))
                 .collect(),
+            clusters: figures.clusters,
+            conditions: figures.conditions.as_ref().map(Conditions::from),
         }
     }
 }
