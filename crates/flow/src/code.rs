@@ -36,6 +36,8 @@ pub struct Code<'p> {
     pointers: Vec<Pointer>,
     /// By block; none where that is the end of the function.
     meets: Vec<Option<BlockId>>,
+    /// By block: whether it has more than one way on.
+    forks: Vec<bool>,
     /// By block: for each instruction the next one that ends a segment.
     ends: Vec<Vec<u32>>,
     /// Number of the first instruction of each block.
@@ -55,6 +57,10 @@ impl<'p> Code<'p> {
             values: function.value_count(),
             pointers: Vec::new(),
             meets: cfg.blocks().map(|block| post.immediate(block)).collect(),
+            forks: cfg
+                .blocks()
+                .map(|block| cfg.successors(block).len() > 1)
+                .collect(),
             ends: Vec::new(),
             first: Vec::new(),
             root_parameters: Vec::new(),
@@ -142,6 +148,11 @@ impl<'p> Code<'p> {
             Base::Global(global) => globals.get(global.index()).copied().unwrap_or(0),
         };
         (base != 0).then(|| base.wrapping_add_signed(pointer.offset))
+    }
+
+    /// Whether a block has more than one way on: a branch whose ways are the same decides nothing.
+    pub fn forks(&self, block: BlockId) -> bool {
+        self.forks[block.index()]
     }
 
     /// Where the ways of a branch at the end of a block meet.

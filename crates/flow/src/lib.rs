@@ -35,8 +35,11 @@ mod regions;
 mod shadow;
 mod walker;
 
-pub use accesses::{Access, AccessKind, Accesses, Mappings};
-pub use walker::{Followed, Unfollowed, Walker, walk};
+#[cfg(test)]
+mod naive;
+
+pub use accesses::{Access, AccessKind, Accesses, Mappings, Recorded};
+pub use walker::{Followed, Models, Unfollowed, Walker, walk};
 
 use crashpoint_ir::Inst;
 

@@ -8,9 +8,9 @@ use crate::accesses::{Access, AccessKind, Accesses, Mappings};
 use crate::activation::{Activation, Waiting};
 use crate::code::Code;
 use crate::shadow::Shadow;
-use crashpoint_ir::{BlockId, Callee, FunctionId, Op};
+use crashpoint_ir::{BlockId, Callee, FunctionId, Module, Op};
 use crashpoint_trace::flow::FlowEvent;
-use crashpoint_trace::program::Program;
+use crashpoint_trace::program::{Program, ResolvedSite};
 use crashpoint_trace::{Recording, SiteId, ThreadIndex};
 use rustc_hash::FxHashMap;
 use std::iter::Peekable;
@@ -68,9 +68,27 @@ pub fn walk<A: Analysis>(recording: &Recording, program: &Program, analysis: &mu
     walker.followed
 }
 
+/// Where models come from.
+pub trait Models {
+    /// What a site stands for.
+    fn resolve(&self, site: SiteId) -> Option<ResolvedSite<'_>>;
+
+    fn model(&self, index: usize) -> Option<&Module>;
+}
+
+impl Models for Program {
+    fn resolve(&self, site: SiteId) -> Option<ResolvedSite<'_>> {
+        Program::resolve(self, site)
+    }
+
+    fn model(&self, index: usize) -> Option<&Module> {
+        Program::model(self, index)
+    }
+}
+
 /// See the module.
 pub struct Walker<'p, 'a, A: Analysis> {
-    program: &'p Program,
+    models: &'p dyn Models,
     analysis: &'a mut A,
     codes: FxHashMap<(usize, FunctionId), Rc<Code<'p>>>,
     /// By model: addresses of its globals.
@@ -91,15 +109,18 @@ struct Thread<'w, 'p, 'a, 'r, A: Analysis, F: Iterator<Item = FlowEvent>> {
     accesses: Accesses<'r>,
     stack: Stack<'p, A>,
     thread: ThreadIndex,
+    /// A record was read since this was last asked, and segments since then.
+    heard: bool,
+    silent: u32,
 }
 
 /// The stream is not what the model says.
 struct Lost;
 
 impl<'p, 'a, A: Analysis> Walker<'p, 'a, A> {
-    pub fn new(program: &'p Program, analysis: &'a mut A) -> Walker<'p, 'a, A> {
+    pub fn new(models: &'p dyn Models, analysis: &'a mut A) -> Walker<'p, 'a, A> {
         Walker {
-            program,
+            models,
             analysis,
             codes: FxHashMap::default(),
             globals: Vec::new(),
@@ -123,6 +144,8 @@ impl<'p, 'a, A: Analysis> Walker<'p, 'a, A> {
             accesses,
             stack: Vec::new(),
             thread,
+            heard: false,
+            silent: 0,
         };
         while walk.flow.peek().is_some() {
             if let Err(Lost) = walk.next() {
@@ -142,9 +165,9 @@ impl<'p, 'a, A: Analysis> Walker<'p, 'a, A> {
     }
 
     fn code(&mut self, site: SiteId) -> Option<Rc<Code<'p>>> {
-        let program = self.program;
-        let resolved = program.resolve(site)?;
-        let module = program.model(resolved.model)?;
+        let models = self.models;
+        let resolved = models.resolve(site)?;
+        let module = models.model(resolved.model)?;
         let key = (resolved.model, resolved.function_id);
         let code = self.codes.entry(key).or_insert_with(|| {
             let function = &module.functions[resolved.function_id.index()];
@@ -155,13 +178,18 @@ impl<'p, 'a, A: Analysis> Walker<'p, 'a, A> {
 }
 
 impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F> {
+    fn take(&mut self) -> Option<FlowEvent> {
+        self.heard = true;
+        self.flow.next()
+    }
+
     fn top(&mut self) -> Result<&mut Activation<'p, A::Label, A::Control>, Lost> {
         self.stack.last_mut().ok_or(Lost)
     }
 
     /// From a state in which some activation waits for a call (or none exists).
     fn next(&mut self) -> Result<(), Lost> {
-        match self.flow.next() {
+        match self.take() {
             None => Ok(()),
             Some(FlowEvent::Enter { site }) => self.enter(site),
             Some(FlowEvent::AfterCall) => self.returned(),
@@ -237,8 +265,8 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
     fn land(&mut self, depth: u32, site: SiteId) -> Result<(), Lost> {
         self.walker.followed.unfollowed.landings += 1;
         self.stack.truncate(depth as usize);
-        let program = self.walker.program;
-        let inst = program.resolve(site).and_then(|resolved| resolved.inst);
+        let models = self.walker.models;
+        let inst = models.resolve(site).and_then(|resolved| resolved.inst);
         let inst = inst.ok_or(Lost)?;
         let top = self.stack.last_mut().ok_or(Lost)?;
         let (block, index) = top.code.find(inst.id).ok_or(Lost)?;
@@ -266,7 +294,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
     }
 
     fn address(&mut self) -> Result<u64, Lost> {
-        match self.flow.next() {
+        match self.take() {
             Some(FlowEvent::Address(address)) => Ok(address),
             _ => Err(Lost),
         }

@@ -228,3 +228,115 @@ impl Analysis for Dependence {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashpoint_trace::{PmAddress, ThreadIndex};
+
+    fn access(start: u64, site: u32) -> Access {
+        Access {
+            pm: PmAddress(start),
+            length: 8,
+            site: SiteId(site),
+            thread: ThreadIndex(0),
+            order: None,
+        }
+    }
+
+    /// First and later, by the rule that says so.
+    fn pairs(dependence: &Dependence, rule: Rule) -> Vec<(u64, u64)> {
+        let conditions = &dependence.conditions;
+        let mut found = Vec::new();
+        for start in (0..512).step_by(8) {
+            for bound in conditions.earlier(PmAddress(start), 8) {
+                if conditions.hints()[bound.hint.0 as usize].rule == rule {
+                    found.push((conditions.get(bound.to).start.0, start));
+                }
+            }
+        }
+        found
+    }
+
+    const X: u64 = 64;
+    const Y: u64 = 128;
+
+    #[test]
+    fn what_is_written_persists_after_what_it_was_computed_from() {
+        let mut dependence = Dependence::default();
+        let nothing = Label::default();
+        let x = dependence.read(&access(X, 1), nothing, Control::default());
+        dependence.write(&access(Y, 2), nothing, x, Control::default());
+        assert_eq!(pairs(&dependence, Rule::Po1), [(X, Y)]);
+        assert!(pairs(&dependence, Rule::Po2).is_empty());
+    }
+
+    #[test]
+    fn what_decided_about_a_write_persists_first() {
+        let mut dependence = Dependence::default();
+        let nothing = Label::default();
+        let x = dependence.read(&access(X, 1), nothing, Control::default());
+        let control = dependence.decide(Control::default(), x);
+        dependence.write(&access(Y, 2), nothing, nothing, control);
+        assert_eq!(pairs(&dependence, Rule::Po2), [(X, Y)]);
+        assert!(pairs(&dependence, Rule::Po1).is_empty());
+    }
+
+    #[test]
+    fn what_is_guarded_persists_before_its_guard() {
+        let mut dependence = Dependence::default();
+        let nothing = Label::default();
+        let x = dependence.read(&access(X, 1), nothing, Control::default());
+        let control = dependence.decide(Control::default(), x);
+        dependence.read(&access(Y, 2), nothing, control);
+        assert_eq!(pairs(&dependence, Rule::Po3), [(Y, X)]);
+        assert!(dependence.conditions.guardian(PmAddress(X)).is_some());
+        assert!(dependence.conditions.guardian(PmAddress(Y)).is_none());
+    }
+
+    #[test]
+    fn what_a_pointer_leads_to_persists_before_the_pointer() {
+        let mut dependence = Dependence::default();
+        let x = dependence.read(&access(X, 1), Label::default(), Control::default());
+        dependence.read(&access(Y, 2), x, Control::default());
+        assert_eq!(pairs(&dependence, Rule::Po4), [(Y, X)]);
+        assert!(dependence.conditions.guardian(PmAddress(X)).is_none());
+    }
+
+    #[test]
+    fn a_value_that_was_chosen_carries_what_decided() {
+        let mut dependence = Dependence::default();
+        let nothing = Label::default();
+        let x = dependence.read(&access(X, 1), nothing, Control::default());
+        let control = dependence.decide(Control::default(), x);
+        let flag = dependence.chosen(nothing, control);
+        dependence.write(&access(Y, 2), nothing, flag, Control::default());
+        assert_eq!(pairs(&dependence, Rule::Po2), [(X, Y)]);
+    }
+
+    #[test]
+    fn a_loop_that_asks_the_same_again_is_one_decision() {
+        let mut dependence = Dependence::default();
+        let x = dependence.read(&access(X, 1), Label::default(), Control::default());
+        let mut control = dependence.decide(Control::default(), x);
+        for _ in 0..1000 {
+            control = dependence.decide(control, x);
+        }
+        assert_eq!(dependence.decisions.len(), 2);
+    }
+
+    #[test]
+    fn only_the_nearest_decisions_count() {
+        let mut dependence = Dependence::default();
+        let nothing = Label::default();
+        let mut control = Control::default();
+        for number in 0..2 * REACH as u64 {
+            let read = dependence.read(&access(8 * number, 1), nothing, Control::default());
+            control = dependence.decide(control, read);
+        }
+        dependence.write(&access(504, 2), nothing, nothing, control);
+        let first = pairs(&dependence, Rule::Po2);
+        assert_eq!(first.len(), REACH);
+        assert!(first.contains(&(8 * (2 * REACH as u64 - 1), 504)));
+    }
+}

@@ -8,13 +8,26 @@ use crashpoint_ir::{AssemblyEffect, BlockId, Callee, Constant, Inst, Op, Operand
 use crashpoint_trace::flow::FlowEvent;
 use std::rc::Rc;
 
+/// More segments without a record than any code has in a row, unless it loops for ever.
+const MOST_SILENT: u32 = 100_000;
+
 impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F> {
     /// Goes on until a call or the end of the activation. `roots` were defined before: parameters,
     /// if it is an entry, or else the result of the call that returned.
     pub(super) fn run(&mut self, roots: usize, entry: bool) -> Result<(), Lost> {
         let mut more = self.segment(roots, entry)?;
-        while more {
+        // A loop that leaves no record goes round as often as nobody knows; at the end of the
+        // stream it is where the program ended.
+        while more && self.flow.peek().is_some() {
             more = self.segment(0, false)?;
+            if std::mem::take(&mut self.heard) {
+                self.silent = 0;
+            } else {
+                self.silent += 1;
+                if self.silent > MOST_SILENT {
+                    return Err(Lost);
+                }
+            }
         }
         Ok(())
     }
@@ -46,7 +59,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
         }
         let mut words = Vec::new();
         for _ in inside.iter().filter(|inst| has_dynamic_length(inst)) {
-            match self.flow.next() {
+            match self.take() {
                 Some(FlowEvent::Word(word)) => words.push(word),
                 _ => return Err(Lost),
             }
@@ -199,7 +212,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
     fn end(&mut self, inst: &Inst) -> Result<bool, Lost> {
         let to = match &inst.op {
             Op::Call { tail: true, .. } | Op::Return { .. } => {
-                let Some(FlowEvent::Return) = self.flow.next() else {
+                let Some(FlowEvent::Return) = self.take() else {
                     return Err(Lost);
                 };
                 self.leave(inst)?;
@@ -268,7 +281,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
     }
 
     fn successor(&mut self) -> Result<usize, Lost> {
-        match self.flow.next() {
+        match self.take() {
             Some(FlowEvent::Branch { successor }) => Ok(successor.into()),
             _ => Err(Lost),
         }
@@ -278,7 +291,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
     fn decide(&mut self, condition: &Operand) -> Result<(), Lost> {
         let top = self.stack.last_mut().ok_or(Lost)?;
         let condition = top.label(condition);
-        if condition == A::Label::default() {
+        if condition == A::Label::default() || !top.code.forks(top.block) {
             return Ok(());
         }
         let current = top.regions.current();
