@@ -170,6 +170,16 @@ impl Conditions {
         self.later[first.0 as usize].push(Bound { to: later, hint });
     }
 
+    /// A hint that is known was seen so many times more.
+    pub fn seen_again(&mut self, rule: Rule, first: SiteId, later: SiteId, times: u64) {
+        let hint = self.hint(rule, first, later);
+        self.hints[hint.0 as usize].seen += times;
+        if rule == Rule::Po3 {
+            let guardian = self.hint(Rule::Pa1, later, later);
+            self.hints[guardian.0 as usize].seen += times;
+        }
+    }
+
     /// A range guards another.
     pub fn guards(&mut self, guardian: RangeId, site: SiteId) {
         let hint = self.hint(Rule::Pa1, site, site);

@@ -8,7 +8,7 @@
 //! # Deviations
 //!
 //! - Of the branches that decide that an access runs, the nearest [`REACH`] that depend on
-//!   persistent memory count; those further out decide about much that has nothing to do with it.
+//!   persistent memory count, and of what they depend on the nearest [`DECIDING`] reads; those further out decide about much that has nothing to do with it.
 //! - A value that was chosen by a branch (where several meet, or in ordinary memory) carries what
 //!   decided, of the nearest [`CHOICE`] branches.
 //! - What is the way to a read counts too ([`Rule::Po4`]).
@@ -22,6 +22,7 @@ use rustc_hash::FxHashMap;
 
 pub const REACH: usize = 16;
 pub const CHOICE: usize = 2;
+pub const DECIDING: usize = 32;
 
 /// An access longer than this is cut: a range of pages says nothing about order.
 const LONGEST_BYTES: u64 = 4096;
@@ -73,6 +74,18 @@ pub struct Dependence {
     conditions: Conditions,
     reads: u64,
     writes: u64,
+    /// Accesses that were looked at, and how often they came again.
+    situations: FxHashMap<Situation, u64>,
+}
+
+/// All that the conditions of an access depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Situation {
+    access: AccessId,
+    is_write: bool,
+    data: SetId,
+    carried: SetId,
+    control: Control,
 }
 
 impl Default for Dependence {
@@ -90,12 +103,22 @@ impl Default for Dependence {
             conditions: Conditions::default(),
             reads: 0,
             writes: 0,
+            situations: FxHashMap::default(),
         }
     }
 }
 
 impl Dependence {
-    pub fn end(self, followed: Followed) -> Inferred {
+    pub fn end(mut self, followed: Followed) -> Inferred {
+        for (situation, again) in std::mem::take(&mut self.situations) {
+            if again > 0 {
+                for (rule, first, later) in self.hints(&situation) {
+                    let site = |access: AccessId| self.accesses[access.0 as usize].1;
+                    let (first, later) = (site(first), site(later));
+                    self.conditions.seen_again(rule, first, later, again);
+                }
+            }
+        }
         Inferred {
             conditions: self.conditions,
             followed,
@@ -141,9 +164,51 @@ impl Dependence {
                 if !all.contains(member) {
                     all.push(*member);
                 }
+                if all.len() == DECIDING {
+                    return all;
+                }
             }
         }
         all
+    }
+
+    /// What an access in a situation hints at: what persists first, and what later.
+    fn hints(&self, situation: &Situation) -> Vec<(Rule, AccessId, AccessId)> {
+        let Situation {
+            access,
+            is_write,
+            data,
+            carried,
+            control,
+        } = *situation;
+        let deciding = self.deciding(control, carried).into_iter();
+        let data = self.sets.members(data).iter().copied();
+        match is_write {
+            true => data
+                .map(|source| (Rule::Po1, source, access))
+                .chain(deciding.map(|decided| (Rule::Po2, decided, access)))
+                .collect(),
+            false => deciding
+                .map(|guardian| (Rule::Po3, access, guardian))
+                .chain(data.map(|way| (Rule::Po4, access, way)))
+                .filter(|(_, first, later)| first != later)
+                .collect(),
+        }
+    }
+
+    fn look_at(&mut self, situation: Situation) {
+        if let Some(again) = self.situations.get_mut(&situation) {
+            *again += 1;
+            return;
+        }
+        self.situations.insert(situation, 0);
+        for (rule, first, later) in self.hints(&situation) {
+            self.add(rule, first, later);
+            if rule == Rule::Po3 {
+                let (range, site) = self.accesses[later.0 as usize];
+                self.conditions.guards(range, site);
+            }
+        }
     }
 
     fn add(&mut self, rule: Rule, first: AccessId, later: AccessId) {
@@ -197,18 +262,13 @@ impl Analysis for Dependence {
     fn read(&mut self, access: &Access, pointer: Label, control: Control) -> Label {
         self.reads += 1;
         let read = self.access(access);
-        for guardian in self.deciding(control, pointer.control) {
-            if guardian != read {
-                self.add(Rule::Po3, read, guardian);
-                let (range, site) = self.accesses[guardian.0 as usize];
-                self.conditions.guards(range, site);
-            }
-        }
-        for way in self.sets.members(pointer.data).to_vec() {
-            if way != read {
-                self.add(Rule::Po4, read, way);
-            }
-        }
+        self.look_at(Situation {
+            access: read,
+            is_write: false,
+            data: pointer.data,
+            carried: pointer.control,
+            control,
+        });
         Label {
             data: self.sets.one(read),
             control: SetId::EMPTY,
@@ -219,13 +279,14 @@ impl Analysis for Dependence {
         self.writes += 1;
         let written = self.access(access);
         let data = self.sets.join(value.data, pointer.data);
-        for source in self.sets.members(data).to_vec() {
-            self.add(Rule::Po1, source, written);
-        }
         let carried = self.sets.join(value.control, pointer.control);
-        for decided in self.deciding(control, carried) {
-            self.add(Rule::Po2, decided, written);
-        }
+        self.look_at(Situation {
+            access: written,
+            is_write: true,
+            data,
+            carried,
+            control,
+        });
     }
 }
 
