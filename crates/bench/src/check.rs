@@ -80,7 +80,8 @@ fn tested(store: &Path, settings: &Path, out: &Path) -> Result<(f64, f64), Error
     ] {
         command.arg(option).arg(number.to_string());
     }
-    command.args(["--no-probe", "--no-prune", "--format", "json", "--"]);
+    command.args(["--strategy", "exhaustive", "--no-probe", "--no-prune"]);
+    command.args(["--format", "json", "--"]);
     let output = command.arg(store).args(["{pool}", "{ops}"]).output()?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);

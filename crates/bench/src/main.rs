@@ -9,6 +9,7 @@ mod check;
 mod corpus;
 mod dirstates;
 mod files;
+mod infer;
 mod lint;
 mod packages;
 mod programs;
@@ -28,6 +29,7 @@ usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run corpus [--strategy lint|exhaustive|bounded|random|conditions|files] [--only NAME]
        bench/run packages [--only NAME]
        bench/run check  [--repeat N]
+       bench/run infer  [--repeat N]
        bench/run watch  [--operations N] [--repeat N]
        bench/run dirstates [--repeat N]
        bench/run all
@@ -57,6 +59,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "lint" => lint::run(&options),
         "corpus" => corpus::run(&options),
         "check" => check::run(&options),
+        "infer" => infer::run(&options),
         "watch" => watch::run(&options),
         "packages" => packages::run(&options),
         "dirstates" => dirstates::run(&options),
@@ -66,6 +69,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
             "lint": lint::run(&options)?,
             "corpus": corpus::run(&options)?,
             "check": check::run(&options)?,
+            "infer": infer::run(&options)?,
             "watch": watch::run(&options)?,
             "packages": packages::run(&options)?,
             "dirstates": dirstates::run(&options)?,

@@ -1,0 +1,99 @@
+//! What it takes to find out which crash states to try by conditions: recording at level flow,
+//! inference, and the search for violations. And how that grows with the number of operations.
+
+use crate::programs::{Compiler, build, tool};
+use crate::timing::rounded;
+use crate::{Error, Options};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const FEW: usize = 500;
+const OPERATIONS: usize = 2000;
+const MANY: usize = 8000;
+
+/// What one run took.
+#[derive(Clone, Copy)]
+struct Took {
+    seconds: f64,
+    mib: f64,
+}
+
+pub fn run(options: &Options) -> Result<Value, Error> {
+    let work = tempfile::tempdir_in("target")?;
+    let stores = Path::new("corpus/stores").canonicalize()?;
+    let store = work.path().join("store");
+    let flags = [format!("-I{}", stores.display())];
+    let source = stores.join("two_level_hash.c");
+    build(Compiler::Crashpoint, &source, &flags, &store)?;
+    let settings = stores.join("two_level_hash.toml");
+    let mut best: [Option<Took>; 3] = [None; 3];
+    for _ in 0..options.repeat {
+        for (slot, operations) in best.iter_mut().zip([FEW, OPERATIONS, MANY]) {
+            let took = one(&store, &settings, &work.path().join("out"), operations)?;
+            eprintln!(
+                "{operations} operations: {:.3} s, {:.0} MiB",
+                took.seconds, took.mib
+            );
+            if slot.is_none_or(|before| took.seconds < before.seconds) {
+                *slot = Some(took);
+            }
+        }
+    }
+    let [Some(few), Some(usual), Some(many)] = best else {
+        return Err("nothing was measured".into());
+    };
+    let each = |took: Took, operations: usize| took.seconds / operations as f64;
+    Ok(json!({
+        "benchmark": "infer",
+        "operations": OPERATIONS,
+        "seconds": rounded(usual.seconds),
+        "mib": usual.mib.round(),
+        "growth": rounded(each(many, MANY) / each(few, FEW)),
+    }))
+}
+
+/// Records and infers; of the states that would be tried, one is, since that is not the question.
+fn one(store: &Path, settings: &Path, out: &Path, operations: usize) -> Result<Took, Error> {
+    let mut command = Command::new(tool("crashpoint")?);
+    command.arg("test").arg("--config").arg(settings);
+    command.arg("--out").arg(out);
+    command.arg("--operations").arg(operations.to_string());
+    command.args(["--strategy", "conditions", "--states", "1", "--suffix", "0"]);
+    command.args(["--no-probe", "--format", "json", "--"]);
+    command.arg(store).args(["{pool}", "{ops}"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut stdout = child.stdout.take().ok_or("no output")?;
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut stdout, &mut text).map(|_| text)
+    });
+    // The most it ever had only grows, so that the last look is the right one.
+    let mut mib: f64 = 0.0;
+    let ended = loop {
+        if let Some(ended) = child.try_wait()? {
+            break ended;
+        }
+        let most = std::fs::read_to_string(&status).ok();
+        let most = most.and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+            line.split_whitespace().next()?.parse::<f64>().ok()
+        });
+        mib = mib.max(most.unwrap_or(0.0) / 1024.0);
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let text = reader.join().map_err(|_| "the reader failed")??;
+    if !ended.success() {
+        return Err(format!("{command:?}: {ended}").into());
+    }
+    let report: Value = serde_json::from_slice(&text)?;
+    let phases = &report["test"]["seconds"];
+    let phase = |name: &str| phases[name].as_f64().ok_or(format!("no phase `{name}`"));
+    Ok(Took {
+        seconds: phase("record")? + phase("infer")? + phase("violations")?,
+        mib,
+    })
+}
