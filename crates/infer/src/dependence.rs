@@ -20,9 +20,9 @@ use crashpoint_trace::program::Program;
 use crashpoint_trace::{Recording, SiteId};
 use rustc_hash::FxHashMap;
 
-pub const REACH: usize = 16;
+pub const REACH: usize = 8;
 pub const CHOICE: usize = 2;
-pub const DECIDING: usize = 32;
+pub const DECIDING: usize = 12;
 
 /// An access longer than this is cut: a range of pages says nothing about order.
 const LONGEST_BYTES: u64 = 4096;
