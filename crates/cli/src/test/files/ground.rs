@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crashpoint_cc::locate;
 use crashpoint_trace::files::{Ended, FileRecording};
 use crashpoint_watch as watch;
 
@@ -156,6 +157,7 @@ impl<'s> Ground<'s> {
             command[0] = directory.join(program).into_os_string();
         }
         let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let near = locate::library(locate::NEAR).ok();
         let options = watch::Options {
             folder: &self.folder,
             command: &command,
@@ -165,6 +167,7 @@ impl<'s> Ground<'s> {
             stacks,
             pass_output: false,
             timeout: Some(WORKLOAD),
+            near: near.as_deref(),
         };
         let recorded = watch::record(&options, out)?;
         let recording = FileRecording::open(out)?;
