@@ -142,6 +142,8 @@ pub const KEYS: Keys = &[
             ("time", Value),
             ("jobs", Value),
             ("baseline", Value),
+            ("confirm", Value),
+            ("remarks", Value),
         ]),
     ),
 ];

@@ -25,6 +25,6 @@ pub mod terminal;
 mod examples;
 
 pub use finding::{
-    Crash, Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Spot, Step,
+    Confirmed, Crash, Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Spot, Step,
     TestFigures,
 };

@@ -31,7 +31,7 @@ use crashpoint_check::references::{self, AllReferences, ReferenceError};
 use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Timeline, Walk};
 use crashpoint_check::worker::{Worker, WorkerError};
-use crashpoint_report::{Finding, Report, TestFigures, json, junit, sarif};
+use crashpoint_report::{Finding, Report, Severity, TestFigures, json, junit, sarif};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
 
@@ -192,7 +192,8 @@ fn conclude(
     if arguments.stats {
         print_statistics(&report, output)?;
     }
-    Ok(match report.findings.is_empty() {
+    let is_note = |finding: &Finding| finding.severity == Severity::Note;
+    Ok(match report.findings.iter().all(is_note) {
         true => Exit::Clean.into(),
         false => Exit::Findings.into(),
     })
@@ -428,6 +429,7 @@ fn print_statistics(report: &Report, output: &mut Output) -> io::Result<()> {
         strategy,
         model,
         unexplained_states,
+        model_shown_by: _,
     } = test;
     let at_least = if *possible_exact { "" } else { "at least " };
     let mut text = format!(
