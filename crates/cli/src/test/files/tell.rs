@@ -107,13 +107,13 @@ impl<'a> Teller<'_, 'a> {
         })
     }
 
-    /// A call may be several micro-operations, of which some went ahead: the others of that call are
-    /// no news where something else was needed too.
+    /// A call may be several micro-operations, of which some went ahead: the others of that call, or
+    /// of one like it, are no news where something else was needed too.
     fn without_own_halves(&self, cause: &mut Cause) {
-        let Some(ahead) = cause.ahead.map(|node| self.op(node).call) else {
+        let Some(ahead) = cause.ahead.map(|node| self.call(node).text) else {
             return;
         };
-        let other = |node: &NodeId| self.op(*node).call != ahead;
+        let other = |node: &NodeId| self.call(*node).text != ahead;
         if cause.needed.iter().any(other) {
             cause.needed.retain(other);
         }
@@ -121,10 +121,10 @@ impl<'a> Teller<'_, 'a> {
 
     /// Causes with the same root are one.
     pub fn merge(&self, causes: &mut Causes) {
+        tell::merge_by(causes, |_, node| Some(self.told(node)));
         for cause in &mut causes.causes {
             self.without_own_halves(cause);
         }
-        tell::merge_by(causes, |_, node| Some(self.told(node)));
     }
 
     /// Runs each cause's state once more for what is said about it, asks the other models, and
