@@ -25,7 +25,6 @@ def replace(name, value):
     #~ BUG_NO_JOURNAL ordering needed rename(left) on posix
     #~ BUG_NO_JOURNAL ordering needed rename(right) on posix
     #~ BUG_JOURNAL_NOT_SYNCED ordering ahead rename(left) on all but ext4-journal
-    #~ BUG_JOURNAL_NOT_SYNCED ordering needed rename(left) on posix
     #~ BUG_JOURNAL_GOES_EARLY ordering needed rename(left) on posix
     #~ BUG_JOURNAL_GOES_EARLY ordering needed rename(right) on posix
 

@@ -18,6 +18,7 @@ pub mod env;
 pub mod flow;
 pub mod hooks;
 pub mod layout;
+pub mod near;
 pub mod record;
 pub mod serve;
 

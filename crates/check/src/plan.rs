@@ -84,7 +84,12 @@ impl Plan<'_> {
     }
 
     /// What a run of a list shows.
-    pub fn observe(&self, list: ListId, ended: &Ended, references: &[Option<References>]) -> Observed {
+    pub fn observe(
+        &self,
+        list: ListId,
+        ended: &Ended,
+        references: &[Option<References>],
+    ) -> Observed {
         let of_list = references.get(list.0 as usize).and_then(Option::as_ref);
         let observed = Observed::new(self.oracle, ended, of_list);
         match self.recovery {

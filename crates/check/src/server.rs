@@ -84,8 +84,9 @@ pub enum ServerError {
         stderr: String,
     },
     #[error(
-        "`{program}` was built by another version of Crashpoint (its runtime speaks version \
-         {found}, this is {VERSION}): build it again"
+        "the runtime in `{program}` is another version of Crashpoint's (it speaks version {found}, \
+         this is {VERSION}): if crashpoint-cc built the program, build it again; if not, the \
+         libcrashpoint_rt.so beside `crashpoint` is the old one"
     )]
     Version { program: String, found: u32 },
     #[error("lost the connection to `{program}`, which should run checks")]

@@ -12,7 +12,7 @@ use crashpoint_abi::Level;
 use crate::exit;
 use crate::filter::{Kind, Range};
 
-pub use models::{Models, ModelsCommand, Verify};
+pub use models::{Models, ModelsCommand, Verify, file_system};
 pub use test::{Replay, Test};
 
 const ABOUT: &str = "\

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use crashpoint_cc::locate::Mode;
+use crashpoint_cc::locate::{self, Mode};
 use crashpoint_report::Report;
 
 use crate::arguments::{self, Format, RecordOptions};
@@ -18,6 +18,8 @@ use crate::{doctor, lint};
 
 const SOURCE: &str = include_str!("../demo/store.c");
 const TWINS: &str = include_str!("../demo/twins.c");
+
+const SAVE: &str = include_str!("../demo/save.c");
 
 const TWINS_SETTINGS: &str = include_str!("../demo/twins.toml");
 
@@ -40,6 +42,8 @@ pub enum DemoError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Script(#[from] LoadError),
+    #[error(transparent)]
+    Locate(#[from] locate::Error),
     #[error("the example left no recording; `crashpoint doctor` may know why")]
     Nothing,
     #[error("{0}")]
@@ -77,9 +81,11 @@ pub fn run(arguments: &arguments::Demo, output: &mut Output) -> Result<Ending, D
         return Ok(Exit::Usage.into());
     }
     let crashes = crashes(&folder, "-DBUG_LOG", Exit::Findings, output)?
-        && crashes(&folder, "-DREPAIRED", Exit::Clean, output)?;
+        && crashes(&folder, "-DREPAIRED", Exit::Clean, output)?
+        && file_crashes(&folder, None, Exit::Findings, output)?
+        && file_crashes(&folder, Some("-DREPAIRED"), Exit::Clean, output)?;
     if !crashes {
-        output.error("the demo should have found one bug in the first form and none in the second");
+        output.error("the demo should have found a bug in each first form and none in the second");
         return Ok(Exit::Usage.into());
     }
     output.print("\nNow your own program: `crashpoint --help`.\n")?;
@@ -111,6 +117,40 @@ fn crashes(
     }
     let mut test = Command::new(std::env::current_exe()?);
     let status = test.arg("test").current_dir(folder).status()?;
+    Ok(status.code() == Some(expected as i32))
+}
+
+/// Tests one form of the third example, which keeps a file and is built by any compiler.
+fn file_crashes(
+    folder: &Path,
+    form: Option<&str>,
+    expected: Exit,
+    output: &mut Output,
+) -> Result<bool, DemoError> {
+    let compiler = locate::clang(Mode::C, false)?;
+    let note = folder.join("notes").join("note");
+    std::fs::create_dir_all(folder.join("notes"))?;
+    std::fs::write(&note, "the old note\n")?;
+    std::fs::write(folder.join("save.c"), SAVE)?;
+    let shown = form.map_or(String::new(), |form| format!("{form} "));
+    output.print(&format!(
+        "\n# A file that is saved by renaming {}: every crash, on ext4\n\n\
+         $ cc -g {shown}save.c -o save\n\
+         $ crashpoint test --dir notes -- ./save notes\n\n",
+        form.map_or("and never synced", |_| "and synced before and after")
+    ))?;
+    output.finish()?;
+    let mut build = Command::new(compiler);
+    build.current_dir(folder).arg("-g").args(form);
+    if !build.args(["save.c", "-o", "save"]).status()?.success() {
+        return Err(DemoError::Build);
+    }
+    let mut test = Command::new(std::env::current_exe()?);
+    test.args(["test", "--no-config", "--out", "save.out", "--dir", "notes"]);
+    let status = test
+        .args(["--", "./save", "notes"])
+        .current_dir(folder)
+        .status()?;
     Ok(status.code() == Some(expected as i32))
 }
 

@@ -58,7 +58,10 @@ pub fn run(arguments: &arguments::Infer, output: &mut Output) -> Result<Ending, 
         }
     };
     let threads = (0..recording.threads().len() as u32).map(crashpoint_trace::ThreadIndex);
-    if !threads.into_iter().any(|thread| recording.flow(thread).is_some()) {
+    if !threads
+        .into_iter()
+        .any(|thread| recording.flow(thread).is_some())
+    {
         return Err(InferError::Level(out));
     }
     let (program, missing) = Program::load_available(&recording);
@@ -85,9 +88,14 @@ fn text(inferred: &Inferred, program: &Program, limit: Option<usize>) -> String 
         };
         let place = resolved.place;
         let file = std::path::Path::new(place.file);
-        let file = base.as_deref().and_then(|base| file.strip_prefix(base).ok());
+        let file = base
+            .as_deref()
+            .and_then(|base| file.strip_prefix(base).ok());
         let file = file.map_or(place.file.into(), |file| file.to_string_lossy());
-        format!("{file}:{}:{} ({})", place.line, place.column, place.function)
+        format!(
+            "{file}:{}:{} ({})",
+            place.line, place.column, place.function
+        )
     };
     for hint in hints.into_iter().take(limit.unwrap_or(usize::MAX)) {
         let (first, later) = (place(hint.first), place(hint.later));

@@ -143,6 +143,8 @@ pub const KEYS: Keys = &[
             ("time", Value),
             ("jobs", Value),
             ("baseline", Value),
+            ("confirm", Value),
+            ("remarks", Value),
         ]),
     ),
     ("conditions", Table(&[("add", Value), ("suppress", Value)])),

@@ -2,6 +2,8 @@
 
 mod verify;
 
+pub use verify::kernel;
+
 use crashpoint_blocks::LabError;
 use crashpoint_persist::files::Model;
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crashpoint_cc::locate;
 use crashpoint_report::terminal::count;
 use crashpoint_watch::{Ended, Options, Recorded, Stdin, WatchError};
 
@@ -31,6 +32,7 @@ pub fn run(
         path: ".".into(),
         source,
     })?;
+    let near = locate::library(locate::NEAR).ok();
     let options = Options {
         folder,
         command: &arguments.command,
@@ -40,6 +42,7 @@ pub fn run(
         stacks: !arguments.no_stacks,
         pass_output: true,
         timeout: settings.record.timeout,
+        near: near.as_deref(),
     };
     let recorded = record(&options, &arguments.out)?;
     tell(&arguments.out, folder, &recorded, output);

@@ -25,7 +25,6 @@ const UNKNOWN: Pointer = Pointer {
     offset: 0,
 };
 
-
 #[derive(Debug)]
 pub struct Code<'p> {
     pub model: usize,
@@ -71,7 +70,11 @@ impl<'p> Code<'p> {
 
     fn prepare(&mut self) {
         self.pointers = vec![UNKNOWN; self.values];
-        for (value, parameter) in self.function.parameter_values().zip(&self.function.parameters) {
+        for (value, parameter) in self
+            .function
+            .parameter_values()
+            .zip(&self.function.parameters)
+        {
             if parameter.root {
                 self.root_parameters.push(value);
                 self.pointers[value.index()].base = Base::Root(value);

@@ -31,12 +31,25 @@ pub fn effect(name: &str) -> Option<Effect> {
     let name = name.strip_prefix("__").unwrap_or(name);
     let name = name.strip_suffix("_chk").unwrap_or(name);
     Some(match name {
-        "memcpy" | "memmove" | "mempcpy" | "memccpy" | "strncpy" | "stpncpy" | "strncat"
-        | "pmem_memcpy" | "pmem_memcpy_persist" | "pmem_memcpy_nodrain" | "pmem_memmove"
-        | "pmem_memmove_persist" | "pmem_memmove_nodrain" => copy(0, 1, Some(2)),
+        "memcpy"
+        | "memmove"
+        | "mempcpy"
+        | "memccpy"
+        | "strncpy"
+        | "stpncpy"
+        | "strncat"
+        | "pmem_memcpy"
+        | "pmem_memcpy_persist"
+        | "pmem_memcpy_nodrain"
+        | "pmem_memmove"
+        | "pmem_memmove_persist"
+        | "pmem_memmove_nodrain" => copy(0, 1, Some(2)),
         "strcpy" | "stpcpy" | "strcat" | "strlcpy" | "strlcat" => copy(0, 1, None),
         "bcopy" => copy(1, 0, Some(2)),
-        "memset" | "memset_explicit" | "pmem_memset" | "pmem_memset_persist"
+        "memset"
+        | "memset_explicit"
+        | "pmem_memset"
+        | "pmem_memset_persist"
         | "pmem_memset_nodrain" => Effect::Fill {
             to: 0,
             value: Some(1),

@@ -27,7 +27,9 @@ struct Dice<'a>(&'a [u8], usize);
 impl Dice<'_> {
     fn roll(&mut self, below: usize) -> usize {
         self.1 += 1;
-        self.0.get(self.1 - 1).map_or(0, |byte| usize::from(*byte) % below.max(1))
+        self.0
+            .get(self.1 - 1)
+            .map_or(0, |byte| usize::from(*byte) % below.max(1))
     }
 }
 
@@ -39,7 +41,10 @@ fn integer(value: u64) -> Operand {
 fn module(dice: &mut Dice<'_>) -> Module {
     let count = 1 + dice.roll(3);
     let mut module = Module {
-        types: vec![Type::Integer { bits: 64 }, Type::Pointer { address_space: 0 }],
+        types: vec![
+            Type::Integer { bits: 64 },
+            Type::Pointer { address_space: 0 },
+        ],
         ..Module::default()
     };
     for number in 0..count {
@@ -325,7 +330,11 @@ impl Naive<'_> {
                         otherwise,
                     } => {
                         let all = [get(condition), get(then), get(otherwise)];
-                        let value = if all[0].0 % 2 == 1 { all[1].0 } else { all[2].0 };
+                        let value = if all[0].0 % 2 == 1 {
+                            all[1].0
+                        } else {
+                            all[2].0
+                        };
                         let deciding = from(&all[..1]);
                         (value, self.node(from(&all), deciding))
                     }
@@ -435,7 +444,10 @@ struct Bits {
 }
 
 fn words(bits: u64) -> BTreeSet<u64> {
-    (0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| PM + 8 * bit).collect()
+    (0..64)
+        .filter(|bit| bits >> bit & 1 == 1)
+        .map(|bit| PM + 8 * bit)
+        .collect()
 }
 
 impl Analysis for Bits {
@@ -455,21 +467,20 @@ impl Analysis for Bits {
     }
 
     fn read(&mut self, access: &Access, pointer: (u64, u64), control: u64) -> (u64, u64) {
-        let read = (AccessKind::Read, words(pointer.0), words(pointer.1 | control));
+        let read = (
+            AccessKind::Read,
+            words(pointer.0),
+            words(pointer.1 | control),
+        );
         self.found.push((PM + access.pm.0, read.0, read.1, read.2));
         (1 << (access.pm.0 / 8), 0)
     }
 
-    fn write(
-        &mut self,
-        access: &Access,
-        pointer: (u64, u64),
-        value: (u64, u64),
-        control: u64,
-    ) {
+    fn write(&mut self, access: &Access, pointer: (u64, u64), value: (u64, u64), control: u64) {
         let data = words(pointer.0 | value.0);
         let decided = words(pointer.1 | value.1 | control);
-        self.found.push((PM + access.pm.0, AccessKind::Write, data, decided));
+        self.found
+            .push((PM + access.pm.0, AccessKind::Write, data, decided));
     }
 }
 

@@ -329,7 +329,9 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
         let code = Rc::clone(&top.code);
         let mut phis = Vec::new();
         for inst in &code.function.blocks[to.index()].instructions {
-            let Op::Phi { incoming } = &inst.op else { break };
+            let Op::Phi { incoming } = &inst.op else {
+                break;
+            };
             let mut edges = incoming.iter();
             if let Some((_, value)) = edges.find(|(block, _)| *block == from) {
                 let label = self.walker.analysis.chosen(top.label(value), control);
@@ -344,10 +346,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
 }
 
 /// Whether the function that begins is the one that the caller called.
-fn is_called<L: Copy + Default, C: Copy>(
-    caller: &Activation<'_, L, C>,
-    code: &Code<'_>,
-) -> bool {
+fn is_called<L: Copy + Default, C: Copy>(caller: &Activation<'_, L, C>, code: &Code<'_>) -> bool {
     let call = caller.code.inst(caller.block, caller.next);
     match call.op.callee() {
         Some(Callee::Direct(callee)) => {

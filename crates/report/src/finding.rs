@@ -26,6 +26,8 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TestFigures {
     pub model: String,
+    /// The command that prints the model; empty for those of memory, which have a manual.
+    pub model_shown_by: String,
     pub strategy: String,
     pub operations: u64,
     pub crash_points: u64,
@@ -163,10 +165,25 @@ pub struct Crash {
     /// What the models of other file systems say: those that allow the state, and those that do not.
     pub possible_on: Vec<String>,
     pub impossible_on: Vec<String>,
+    /// Whether it was seen on a real file system, if it was looked for.
+    pub confirmed: Option<Confirmed>,
     /// What in the model lets this happen.
     pub because: String,
     /// The command that shows it.
     pub replay: String,
+}
+
+/// What came of looking for a crash on a real file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confirmed {
+    pub file_system: String,
+    /// The release of Linux.
+    pub kernel: String,
+    /// Crash images that showed it, of all that were looked at.
+    pub seen: u64,
+    pub images: u64,
+    /// What went on when it was first seen; empty if it was not.
+    pub how: String,
 }
 
 /// Something that the program did, and where.

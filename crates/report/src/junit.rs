@@ -1,6 +1,6 @@
 //! JUnit XML, for services that show test results and know nothing else.
 //!
-//! Each finding is a test that failed, in one suite; a known finding (see
+//! Each finding, but for mere notes, is a test that failed, in one suite; a known finding (see
 //! [`baseline`](crate::baseline)) is a test that was skipped. Such services take a suite without
 //! tests for one that did not run: when nothing was found, one test says so by passing.
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report as Document, TestCase, TestCaseStatus, TestSuite};
 
-use crate::finding::{Finding, Location, Report, Step, relative};
+use crate::finding::{Finding, Location, Report, Severity, Step, relative};
 
 const NAME: &str = "crashpoint";
 
@@ -19,7 +19,10 @@ pub fn render(report: &Report, known: &[Finding], base: Option<&str>) -> String 
     let mut suite = TestSuite::new(NAME);
     let seconds = Duration::try_from_secs_f64(report.figures.seconds).unwrap_or_default();
     suite.set_time(seconds);
-    for finding in &report.findings {
+    let is_failure = |finding: &&Finding| finding.severity != Severity::Note;
+    let mut failures = report.findings.iter().filter(is_failure).peekable();
+    let none = failures.peek().is_none();
+    for finding in failures {
         let mut failure = TestCaseStatus::non_success(NonSuccessKind::Failure);
         failure.set_type(finding.rule.as_str());
         failure.set_message(first_line(&finding.message));
@@ -31,7 +34,7 @@ pub fn render(report: &Report, known: &[Finding], base: Option<&str>) -> String 
         skipped.set_message(format!("known: {}", first_line(&finding.message)));
         suite.add_test_case(case(finding, skipped, base));
     }
-    if report.findings.is_empty() && known.is_empty() {
+    if none && known.is_empty() {
         let mut passed = TestCase::new("nothing found", TestCaseStatus::success());
         passed.set_classname(NAME);
         suite.add_test_case(passed);

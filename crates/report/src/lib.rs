@@ -26,6 +26,6 @@ pub mod terminal;
 mod examples;
 
 pub use finding::{
-    ConditionFigures, Crash, Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Spot, Step,
-    TestFigures,
+    ConditionFigures, Confirmed, Crash, Figures, Finding, Frame, Location, Place, Report, Rule,
+    Severity, Spot, Step, TestFigures,
 };

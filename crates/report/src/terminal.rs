@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use crate::finding::{Crash, Finding, Frame, Location, Report, Severity, Step};
+use crate::finding::{Confirmed, Crash, Finding, Frame, Location, Report, Severity, Step};
 use crate::source::{Sources, line_starts, span};
 
 /// Steps of a history that are shown; the ones before them are counted.
@@ -41,10 +41,14 @@ pub fn render(report: &Report, style: &Style, sources: &mut Sources) -> String {
     out.push_str(&closing(report));
     out.push('\n');
     if let Some(finding) = report.findings.first() {
+        let model = &finding.model;
+        let own = report.test.as_ref().map(|test| &test.model_shown_by[..]);
+        let command = own
+            .filter(|command| !command.is_empty())
+            .unwrap_or("crashpoint lint --explain model");
         let _ = writeln!(
             out,
-            "judged under {}; `crashpoint lint --explain model` says what that means",
-            finding.model
+            "judged under {model}; `{command}` says what that means"
         );
     }
     out
@@ -324,12 +328,25 @@ fn crash_notes(crash: &Crash) -> Vec<String> {
         }
         notes.push(text);
     }
+    if let Some(confirmed) = &crash.confirmed {
+        notes.push(confirmed_note(confirmed));
+    }
     notes.push(format!(
         "shown by {}; to see it: {}",
         count(crash.states, "crash state"),
         crash.replay
     ));
     notes
+}
+
+/// What a real file system did.
+fn confirmed_note(confirmed: &Confirmed) -> String {
+    let images = count(confirmed.images, "crash image");
+    let on = format!("on {}, Linux {}", confirmed.file_system, confirmed.kernel);
+    match confirmed.seen {
+        0 => format!("not seen {on}, in {images} (which does not say that it cannot happen)"),
+        seen => format!("seen {on}, in {seen} of {images}: {}", confirmed.how),
+    }
 }
 
 /// The call stack, unless there is nothing in it that the excerpt does not show.

@@ -417,7 +417,9 @@ impl Strategy for ByConditions {
             true => FxHashSet::default(),
             false => {
                 let chains = frontier.chains.iter();
-                chains.flat_map(|chain| chain.nodes.iter().copied()).collect()
+                chains
+                    .flat_map(|chain| chain.nodes.iter().copied())
+                    .collect()
             }
         };
         let mut tried: FxHashSet<Cut> = FxHashSet::default();

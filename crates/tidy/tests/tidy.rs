@@ -139,6 +139,7 @@ fn unsafe_code_stays_where_it_belongs() {
     let homes = [
         "crates/abi/",
         "crates/rt/",
+        "crates/near/",
         "crates/instrument/",
         "crates/watch/",
         "crates/trace/src/mapped.rs",

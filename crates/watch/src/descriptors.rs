@@ -34,6 +34,8 @@ pub struct Description {
     pub flags: Cell<OFlags>,
     /// Whether its position is moved by more than writes, so that it says nothing about them.
     pub moves: Cell<bool>,
+    /// Whether writes to it have to stop: see `near`.
+    pub far: Cell<bool>,
     /// Ours, to the same description: of files in the folder that can be written.
     pub own: Option<OwnedFd>,
     /// The same file, for us to read; see [`Description::reader`].
@@ -48,6 +50,7 @@ impl Description {
             writable: false,
             flags: Cell::new(OFlags::empty()),
             moves: Cell::default(),
+            far: Cell::default(),
             own: None,
             reader: OnceCell::new(),
         }
@@ -60,6 +63,7 @@ impl Description {
             writable: false,
             flags: Cell::new(OFlags::empty()),
             moves: Cell::default(),
+            far: Cell::default(),
             own: None,
             reader: OnceCell::new(),
         };
@@ -78,6 +82,7 @@ impl Description {
                 writable,
                 flags: Cell::new(flags),
                 moves: Cell::default(),
+                far: Cell::default(),
                 own: writable.then_some(own),
                 reader: OnceCell::new(),
             };

@@ -5,10 +5,13 @@
 //! that are private or of no file, and advice that throws nothing away do not stop.
 
 use crate::table::{Class, TABLE};
+use crashpoint_abi::near;
 
 /// `seccomp_data`: where its fields lie.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
+/// Of the instruction behind the call, in halves.
+const ADDRESS: u32 = 8;
 const ARGUMENTS: u32 = 16;
 
 pub const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
@@ -99,8 +102,8 @@ fn when(number: u16) -> When {
     }
 }
 
-/// The program of the filter.
-pub fn program() -> Vec<libc::sock_filter> {
+/// The program of the filter; `near`: writes from [`near::CODE`] pass.
+pub fn program(near: bool) -> Vec<libc::sock_filter> {
     let mut code = vec![
         statement(LOAD, ARCHITECTURE),
         jump(JUMP_EQUAL, AUDIT_ARCH_X86_64, 1, 0),
@@ -109,6 +112,17 @@ pub fn program() -> Vec<libc::sock_filter> {
     ];
     let last = TABLE.last().map_or(0, |row| u32::from(row.0));
     code.extend([jump(JUMP_ABOVE, last, 0, 1), statement(RETURN, STOP)]);
+    if near {
+        code.extend([
+            jump(JUMP_EQUAL, libc::SYS_write as u32, 0, 6),
+            statement(LOAD, ADDRESS),
+            jump(JUMP_EQUAL, near::CALL_END as u32, 0, 3),
+            statement(LOAD, ADDRESS + 4),
+            jump(JUMP_EQUAL, (near::CALL_END >> 32) as u32, 0, 1),
+            statement(RETURN, PASS),
+            statement(RETURN, STOP),
+        ]);
+    }
     for (number, _, class) in &TABLE {
         match class {
             Class::Harmless => {}
@@ -199,7 +213,20 @@ mod tests {
 
     /// Runs the filter as the kernel would.
     fn verdict(architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
-        let program = program();
+        let verdicts =
+            [false, true].map(|near| verdict_at(near, 0x1000, architecture, number, arguments));
+        assert_eq!(verdicts[0], verdicts[1]);
+        verdicts[0]
+    }
+
+    fn verdict_at(
+        near: bool,
+        address: u64,
+        architecture: u32,
+        number: u32,
+        arguments: [u64; 6],
+    ) -> u32 {
+        let program = program(near);
         let (mut at, mut a) = (0, 0_u32);
         loop {
             let now = program[at];
@@ -210,6 +237,8 @@ mod tests {
                     a = match now.k {
                         NUMBER => number,
                         ARCHITECTURE => architecture,
+                        ADDRESS => address as u32,
+                        offset if offset == ADDRESS + 4 => (address >> 32) as u32,
                         offset => arguments[((offset - ARGUMENTS) / 8) as usize] as u32,
                     }
                 }
@@ -257,6 +286,27 @@ mod tests {
             libc::SYS_fcntl,
             [0, libc::F_GETFL as u64, 0, 0, 0, 0]
         ));
+    }
+
+    #[test]
+    fn only_writes_pass_from_the_one_address() {
+        let at = |near, address, number: i64| {
+            verdict_at(
+                near,
+                address,
+                AUDIT_ARCH_X86_64,
+                number as u32,
+                [3, 0, 0, 0, 0, 0],
+            )
+        };
+        assert_eq!(at(true, near::CALL_END, libc::SYS_write), PASS);
+        assert_eq!(at(false, near::CALL_END, libc::SYS_write), STOP);
+        assert_eq!(at(true, near::CALL_END + 1, libc::SYS_write), STOP);
+        assert_eq!(
+            at(true, near::CALL_END & 0xffff_ffff, libc::SYS_write),
+            STOP
+        );
+        assert_eq!(at(true, near::CALL_END, libc::SYS_pwrite64), STOP);
     }
 
     #[test]

@@ -100,9 +100,21 @@ fn candidates(program: &OsStr, variables: &[(OsString, OsString)]) -> Vec<PathBu
         .collect()
 }
 
-pub fn start(options: &Options<'_>, standard: &Standard<'_>) -> Result<Started, WatchError> {
+/// The file of the program, as far as it can be told before it is started.
+pub fn program(options: &Options<'_>) -> Option<PathBuf> {
+    let all = candidates(&options.command[0], options.environment);
+    let mut all = all.iter().map(|path| options.directory.join(path));
+    all.find(|path| path.is_file())
+}
+
+/// `near` is the environment instead of the one in `options`, if writes need not stop.
+pub fn start(
+    options: &Options<'_>,
+    near: Option<&[(OsString, OsString)]>,
+    standard: &Standard<'_>,
+) -> Result<Started, WatchError> {
     let mut variables = Vec::new();
-    for (name, value) in options.environment {
+    for (name, value) in near.unwrap_or(options.environment) {
         let mut text = name.clone();
         text.push("=");
         text.push(value);
@@ -121,7 +133,7 @@ pub fn start(options: &Options<'_>, standard: &Standard<'_>) -> Result<Started, 
             .collect::<Result<_, _>>()?,
         variables,
         directory: c_string(Path::new(options.directory).as_os_str())?,
-        program: filter::program(),
+        program: filter::program(near.is_some()),
     };
     let system = |source| WatchError::System {
         what: "make a pipe",

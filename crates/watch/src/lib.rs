@@ -16,8 +16,9 @@
 //! remarked), stores through shared mappings as they happen (found by comparison, see `mappings`),
 //! and io_uring and `io_submit`, which the program is told do not exist.
 //!
-//! **Architecture invariant:** the program is never changed: its memory, its signals, its exit
-//! status and its results are its own, but for the refusals above.
+//! **Architecture invariant:** what the program does is never changed: its signals, its exit status
+//! and its results are its own, but for the refusals above. In its memory there may be a library of
+//! ours (see `near`), which is gone from its environment before `main`.
 
 mod before;
 mod calls;
@@ -28,6 +29,7 @@ mod inodes;
 mod launch;
 mod lives;
 mod mappings;
+mod near;
 mod paths;
 mod ptrace;
 mod quiet;
@@ -63,6 +65,9 @@ pub struct Options<'a> {
     pub pass_output: bool,
     /// The program is killed after this time.
     pub timeout: Option<Duration>,
+    /// `libcrashpoint_near.so`, with which writes need not stop the program. Without it, or where it
+    /// cannot be used, the recording is the same and takes longer.
+    pub near: Option<&'a Path>,
 }
 
 /// What the program reads.

@@ -55,6 +55,7 @@ impl Watcher<'_> {
     }
 
     pub fn exec(&mut self, tid: Tid, former: Tid) -> Result<(), WatchError> {
+        self.end_near();
         // Only the thread that called is left, and it has the leader's number from here on.
         if former != tid
             && let Some(caller) = self.tasks.all.remove(&former)

@@ -3,6 +3,7 @@
 use crate::descriptors::{Description, Streams, Table};
 use crate::inodes::Number;
 use crate::launch::{self, Standard};
+use crate::near::Near;
 use crate::ptrace::Tid;
 use crate::quiet::{NoStopSignals, Together};
 use crate::stacks::Stacks;
@@ -70,7 +71,15 @@ fn watch(
     };
     let writer = Writer::create(out, &start).map_err(|source| WatchError::Write { source })?;
     let files = StandardFiles::open(options)?;
-    let started = launch::start(options, &files.standard())?;
+    let near = launch::program(options).and_then(|program| {
+        options
+            .near
+            .and_then(|library| Near::new(library, &program))
+    });
+    let environment = near
+        .as_ref()
+        .map(|near| near.environment(options.environment));
+    let started = launch::start(options, environment.as_deref(), &files.standard())?;
     let mut watcher = Watcher {
         options,
         tasks: Tasks::default(),
@@ -86,6 +95,7 @@ fn watch(
         timer: Timer::start(options.timeout),
         ended: None,
         fatal: None,
+        near,
         together: Together::new(),
         deferred: None,
         settled: None,

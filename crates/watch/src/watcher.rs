@@ -3,10 +3,11 @@
 use crate::calls::{Arguments, Deferred, Entry, Pending, What};
 use crate::descriptors::{Description, Streams, release};
 use crate::inodes::Inodes;
+use crate::near::Near;
 use crate::ptrace::{self, Registers, Stop, Tid};
 use crate::quiet::Together;
 use crate::stacks::Stacks;
-use crate::table::{self, Class};
+use crate::table::{self, Class, Kind};
 use crate::tasks::{State, Tasks};
 use crate::timer::Timer;
 use crate::{Options, WatchError};
@@ -37,6 +38,8 @@ pub struct Watcher<'o> {
     pub ended: Option<Ended>,
     /// Ends the recording, once everything is killed.
     pub fatal: Option<WatchError>,
+    /// Writes that do not stop.
+    pub near: Option<Near>,
     pub together: Together,
     /// A write whose end was not waited for.
     pub deferred: Option<Box<Deferred>>,
@@ -100,8 +103,20 @@ impl Watcher<'_> {
             self.let_go(tid);
             return Ok(());
         }
-        // Whoever it is, the write is over: there was no other thread.
+        // Whoever it is, the writes are over: there was no other thread.
         self.settle()?;
+        self.read_records(stop)?;
+        match stop {
+            Stop::Seccomp | Stop::CallEnd => {}
+            Stop::Signal(_)
+            | Stop::ByJobControl
+            | Stop::Started
+            | Stop::Child(_)
+            | Stop::Exec(_)
+            | Stop::Exiting
+            | Stop::Exited(_)
+            | Stop::Killed(_) => self.unmark(),
+        }
         let ended = self.stopped_now(root, tid, stop);
         self.settled = None;
         ended
@@ -189,6 +204,9 @@ impl Watcher<'_> {
                 return refuse(tid, registers);
             }
         };
+        if kind != Kind::Write {
+            self.unmark();
+        }
         if self.needs_turn(tid, kind, &arguments) {
             if self.turn.is_some() {
                 self.set_state(tid, State::Queued(Box::new(*registers)));

@@ -16,7 +16,7 @@ use crate::judge::lines;
 use crate::server::{End, Ended};
 use crashpoint_persist::files::{Content, Object};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,6 +111,18 @@ impl<'a> Versions<'a> {
             let what = match crashed.content(path) {
                 None => Some("absent"),
                 Some(content) => wrong_with(versions, content),
+            };
+            what.map(|what| format!("{} is {what}", path.display()))
+        });
+        wrong.collect()
+    }
+
+    /// The same of a folder whose files somebody reads.
+    pub fn judge_read(&self, read: impl Fn(&Path) -> Option<Vec<u8>>) -> Vec<String> {
+        let wrong = self.files.iter().filter_map(|(path, versions)| {
+            let what = match read(path) {
+                None => Some("absent"),
+                Some(bytes) => wrong_with(versions, &Content::new(&bytes)),
             };
             what.map(|what| format!("{} is {what}", path.display()))
         });

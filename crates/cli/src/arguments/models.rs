@@ -68,7 +68,7 @@ pub struct Verify {
     pub unseen: bool,
 }
 
-fn file_system(name: &str) -> Result<FileSystem, String> {
+pub fn file_system(name: &str) -> Result<FileSystem, String> {
     FileSystem::from_name(name).ok_or_else(|| {
         let names = FileSystem::ALL.map(FileSystem::name).join(", ");
         format!("the file systems are {names}")

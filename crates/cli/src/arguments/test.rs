@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use crashpoint_blocks::FileSystem;
 
-use super::{Configuration, Format, duration, size};
+use super::{Configuration, Format, duration, file_system, size};
 use crate::config::template::{CHECK, PM, RUN, Template, Word};
 use crate::config::{Model, Oracle, Recovery, Strategy};
 use crate::exit;
@@ -27,6 +28,7 @@ Examples:
   crashpoint test --operation 'store_apply' -- ./store {{pool}} {{ops}}
   crashpoint test --dir data --check './verify {{dir}} {{printed}}' -- ./workload data
   crashpoint test --dir data --fs xfs -- ./workload data
+  crashpoint test --dir data --confirm ext4 -- ./workload data
   crashpoint test --resume                    go on where a run was stopped
   crashpoint test --write-baseline            accept what is found now, fail on what is new
 
@@ -126,6 +128,13 @@ pub struct Test {
     /// Write what is found into the baseline [default: crashpoint.baseline]
     #[arg(long, help_heading = "Verdicts")]
     pub write_baseline: bool,
+    /// With --dir: run the workload on this real file system too, and look for each finding in crash
+    /// images of its disk: ext4, xfs, btrfs; needs root
+    #[arg(long, value_name = "FS", value_parser = file_system, help_heading = "Verdicts")]
+    pub confirm: Option<FileSystem>,
+    /// With --dir: also tell which syncs could go without making any state fail
+    #[arg(long, help_heading = "Verdicts")]
+    pub remarks: bool,
 
     /// Most time of one check [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "Limits")]

@@ -135,7 +135,13 @@ mod tests {
             later: at("b/c.h", 20),
         };
         assert_eq!(added("a.c:1 before b/c.h:20").ok(), Some(expected));
-        for wrong in ["a.c:1", "a.c before b.c", "* before b.c:2", ":1 before b:2", ""] {
+        for wrong in [
+            "a.c:1",
+            "a.c before b.c",
+            "* before b.c:2",
+            ":1 before b:2",
+            "",
+        ] {
             assert!(added(wrong).is_err(), "{wrong}");
         }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use crashpoint_blocks::FileSystem;
 use crashpoint_check::output::Ignored;
 use crashpoint_search::{self as search, ArgumentKind, KeySettings, OperationKind};
 use serde::Deserialize;
@@ -45,6 +46,8 @@ pub struct TestSection {
     time: Option<String>,
     jobs: Option<usize>,
     baseline: Option<PathBuf>,
+    confirm: Option<String>,
+    remarks: Option<bool>,
 }
 
 /// Which crash states are tried.
@@ -123,6 +126,10 @@ pub struct TestSettings {
     /// None: as many as there are cores.
     pub jobs: Option<NonZeroUsize>,
     pub baseline: Option<PathBuf>,
+    /// The real file system on which findings about files are looked for.
+    pub confirm: Option<FileSystem>,
+    /// Whether syncs that could go are told.
+    pub remarks: bool,
 }
 
 impl Default for TestSettings {
@@ -152,6 +159,8 @@ impl Default for TestSettings {
             time: Some(Duration::from_secs(600)),
             jobs: None,
             baseline: None,
+            confirm: None,
+            remarks: false,
         }
     }
 }
@@ -203,6 +212,10 @@ impl TestSection {
             time: time.map_or(base.time, some_time),
             jobs: self.jobs.and_then(NonZeroUsize::new),
             baseline: self.baseline.map(|file| folder.join(file)),
+            confirm: at("confirm", self.confirm, |name| {
+                arguments::file_system(name).map_err(Reason::new)
+            })?,
+            remarks: self.remarks.unwrap_or(base.remarks),
         })
     }
 }
@@ -292,6 +305,8 @@ impl TestSettings {
         if let Some(file) = &options.baseline {
             self.baseline = Some(file.clone());
         }
+        self.confirm = options.confirm.or(self.confirm);
+        self.remarks |= options.remarks;
         if options.write_baseline && self.baseline.is_none() {
             self.baseline = Some(BASELINE.into());
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crashpoint_abi::Level;
+use crashpoint_blocks::FileSystem;
 use crashpoint_check::output::Ignored;
 
 fn load(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, ConfigError> {
@@ -121,6 +122,8 @@ states = 0
 states-per-point = 8
 time = "0"
 jobs = 2
+confirm = "xfs"
+remarks = true
 baseline = "known"
 "#;
 
@@ -183,6 +186,8 @@ fn every_key_of_a_test_is_understood() {
         time: None,
         jobs: std::num::NonZeroUsize::new(2),
         baseline: Some(folder.join("known")),
+        confirm: Some(FileSystem::Xfs),
+        remarks: true,
     };
     assert!(test.check.is_some());
     assert_eq!(*test, expected);
@@ -283,7 +288,7 @@ fn options_of_a_test_win_over_the_file() {
                 --random-states 2 --oracle output --check ./c --ignore a --ignore b* --suffix 6 \
                 --no-probe --no-prune \
                 --recovery once --timeout 3s --memory 1G --states 5 --states-per-point 0 \
-                --time 2m -j 0 --baseline b --model msync --pm x{pool} --operation f \
+                --time 2m -j 0 --baseline b --confirm btrfs --model msync --pm x{pool} --operation f \
                 --set test.bound=8 -- ./other {ops} {pool}";
     let settings = for_test(WHOLE, line).unwrap();
     let expected = TestSettings {
@@ -307,6 +312,8 @@ fn options_of_a_test_win_over_the_file() {
         time: Some(std::time::Duration::from_secs(120)),
         jobs: None,
         baseline: Some("b".into()),
+        confirm: Some(FileSystem::Btrfs),
+        remarks: true,
         keys: settings.test.keys.clone(),
         values: 5..=6,
     };

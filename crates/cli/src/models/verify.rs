@@ -69,7 +69,7 @@ fn chosen(only: &[String]) -> Result<Vec<Litmus>, ModelsError> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-fn kernel() -> String {
+pub fn kernel() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     release.map_or_else(|_| "?".to_owned(), |release| release.trim().to_owned())
 }

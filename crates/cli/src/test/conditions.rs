@@ -39,7 +39,9 @@ pub fn apply(settings: &Settings, prepared: &Prepared, conditions: &mut Conditio
 
 fn fits(unwanted: &Unwanted, hint: &Hint, program: &Program) -> bool {
     let at = |wanted: &Option<SourceLine>, site: SiteId| {
-        wanted.as_ref().is_none_or(|line| is_at(line, site, program))
+        wanted
+            .as_ref()
+            .is_none_or(|line| is_at(line, site, program))
     };
     unwanted.rule.is_none_or(|rule| rule == hint.rule)
         && at(&unwanted.first, hint.first)

@@ -34,7 +34,7 @@ use crashpoint_check::references::{self, AllReferences, ReferenceError};
 use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Timeline, Walk};
 use crashpoint_check::worker::{Worker, WorkerError};
-use crashpoint_report::{ConditionFigures, Finding, Report, json, junit, sarif};
+use crashpoint_report::{ConditionFigures, Finding, Report, Severity, json, junit, sarif};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
 
@@ -199,7 +199,8 @@ fn conclude(
     if arguments.stats {
         statistics::print(&report, output)?;
     }
-    Ok(match report.findings.is_empty() {
+    let is_note = |finding: &Finding| finding.severity == Severity::Note;
+    Ok(match report.findings.iter().all(is_note) {
         true => Exit::Clean.into(),
         false => Exit::Findings.into(),
     })

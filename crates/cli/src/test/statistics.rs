@@ -35,6 +35,7 @@ pub fn print(report: &Report, output: &mut Output) -> io::Result<()> {
         unexplained_states,
         clusters,
         conditions,
+        model_shown_by: _,
     } = test;
     let at_least = if *possible_exact { "" } else { "at least " };
     let possible = short(possible_states);

@@ -3,6 +3,7 @@
 //! Needs everything to be built: `make test`, or `cargo build --workspace` in the same profile.
 
 mod compiling;
+mod files;
 mod judging;
 mod linting;
 mod pruning;

@@ -143,6 +143,49 @@ fn killed_at_any_moment_a_run_resumes_and_finds_the_same() {
     assert!(processes_of(&killed.folder).is_empty());
 }
 
+const FILES: &str = r#"
+[target]
+dir = "data"
+run = "./log data/log"
+[test]
+oracle = "acknowledged"
+check = "sh -c 'grep -a -x \"line [0-9]*\" \"$0\" || true' {dir}/log"
+"#;
+
+#[test]
+fn a_run_about_files_that_is_killed_resumes_and_finds_the_same() {
+    let stage = crate::files::staged();
+    let program = crate::files::log_program("").replace("LINES 6", "LINES 60");
+    crate::files::compile(&stage, &program, "log");
+    stage.write("crashpoint.toml", FILES);
+    stage.run(&["test", "--out", "undisturbed"]).ended(2);
+    let expected = essence(&stage.json("undisturbed/findings.json"));
+    assert!(!expected.is_empty());
+    let all = keys(&stage.path("undisturbed/journal"));
+    let killed = Killed {
+        stage: &stage,
+        journal: stage.path("killed/journal"),
+        folder: stage.folder.path().canonicalize().expect("a folder"),
+    };
+    // Before there is a journal, while the workload runs and after it.
+    for (kill, file) in ["lock", "files"].iter().enumerate() {
+        let path = stage.path("killed").join(file);
+        assert!(killed.when(kill > 0, || path.exists()), "{file}");
+    }
+    let mut random = Random(20_261_116);
+    let most = (all.len() / KILLS).max(1) as u64;
+    for kill in 0..KILLS {
+        let early = killed.once(true, random.below(most) as usize);
+        assert!(early, "kill {kill} came after the end");
+    }
+    stage.run(&["test", "--out", "killed", "--resume"]).ended(2);
+    assert_eq!(essence(&stage.json("killed/findings.json")), expected);
+    assert_eq!(keys(&killed.journal), all);
+    // The folder itself was never touched.
+    assert!(!stage.path("data/log").exists());
+    assert!(processes_of(&killed.folder).is_empty());
+}
+
 #[test]
 fn a_run_that_ended_resumes_without_trying_anything() {
     let stage = Stage::with_log(&[]);

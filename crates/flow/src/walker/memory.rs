@@ -274,7 +274,9 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
     }
 
     fn length(&mut self, arguments: &[Operand], index: Option<usize>) -> u64 {
-        let known = index.and_then(|index| arguments.get(index)).and_then(constant);
+        let known = index
+            .and_then(|index| arguments.get(index))
+            .and_then(constant);
         known.unwrap_or_else(|| {
             self.walker.followed.unfollowed.lengths += 1;
             UNKNOWN_BYTES

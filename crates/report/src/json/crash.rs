@@ -20,6 +20,7 @@ pub struct Crash<'a> {
     mended: bool,
     possible_on: &'a [String],
     impossible_on: &'a [String],
+    confirmed: Option<Confirmed<'a>>,
     because: &'a str,
     replay: &'a str,
 }
@@ -38,6 +39,27 @@ impl<'a> From<&'a finding::Spot> for Spot<'a> {
         Spot {
             call: &spot.call,
             location: spot.location.as_ref().map(Location::from),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Confirmed<'a> {
+    file_system: &'a str,
+    kernel: &'a str,
+    seen: u64,
+    images: u64,
+    how: &'a str,
+}
+
+impl<'a> From<&'a finding::Confirmed> for Confirmed<'a> {
+    fn from(confirmed: &'a finding::Confirmed) -> Self {
+        Confirmed {
+            file_system: &confirmed.file_system,
+            kernel: &confirmed.kernel,
+            seen: confirmed.seen,
+            images: confirmed.images,
+            how: &confirmed.how,
         }
     }
 }
@@ -66,6 +88,7 @@ impl<'a> From<&'a finding::Crash> for Crash<'a> {
             mended: crash.mended,
             possible_on: &crash.possible_on,
             impossible_on: &crash.impossible_on,
+            confirmed: crash.confirmed.as_ref().map(Confirmed::from),
             because: &crash.because,
             replay: &crash.replay,
         }

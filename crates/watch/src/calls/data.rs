@@ -15,6 +15,8 @@ use std::rc::Rc;
 pub struct Write {
     pub description: Rc<Description>,
     pub inode: InodeId,
+    /// Whether the next ones need not stop.
+    pub near: bool,
 }
 
 /// Where a write goes.
@@ -37,10 +39,17 @@ impl Watcher<'_> {
         match description.subject {
             Subject::Inode(inode) if description.own.is_some() => {
                 self.compare_mapped(by, Some(inode))?;
-                if self.can_defer(&description, arguments) {
+                let near = self.can_mark(by, arguments, &description);
+                if !near && self.can_defer(&description, arguments) {
+                    // Its end is found by the position, which must not move on unseen.
+                    self.unmark();
                     return self.defer(by, arguments, description, inode);
                 }
-                Ok(Entry::wait_for(What::Write(Write { description, inode })))
+                Ok(Entry::wait_for(What::Write(Write {
+                    description,
+                    inode,
+                    near,
+                })))
             }
             Subject::Stream(stream) => {
                 self.compare_mapped(by, None)?;
@@ -90,7 +99,11 @@ impl Watcher<'_> {
         write: Write,
         taken: u64,
     ) -> Result<(), WatchError> {
-        let Write { description, inode } = write;
+        let Write {
+            description,
+            inode,
+            near,
+        } = write;
         let bytes;
         let mut effects = Vec::new();
         let mut text = String::new();
@@ -117,6 +130,9 @@ impl Watcher<'_> {
                 shadow.wrote(offset, &bytes);
             }
             effects.extend(write_effects(inode, offset, &bytes, flags, extra));
+            if near {
+                self.mark(by, arguments, offset + taken);
+            }
         }
         effects.extend(self.release([description]));
         self.emit(by, &text, effects)

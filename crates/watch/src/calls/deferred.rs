@@ -61,7 +61,11 @@ impl Watcher<'_> {
             None => Err(rustix::io::Errno::BADF),
         };
         let Ok(offset) = position else {
-            let write = data::Write { description, inode };
+            let write = data::Write {
+                description,
+                inode,
+                near: false,
+            };
             return Ok(Entry::wait_for(What::Write(write)));
         };
         let wanted = match arguments.call() {
@@ -117,28 +121,46 @@ impl Watcher<'_> {
         if let Some(reader) = description.reader() {
             read_at(reader, offset, wanted, &mut bytes);
         }
-        let mut effects = Vec::new();
+        let flags = description.flags.get();
+        let by = (tid, number, stack);
         if !bytes.is_empty() {
-            if let Some(shadow) = &mut self.inodes.get_mut(inode).shadow {
-                shadow.wrote(offset, &bytes);
-            }
-            let flags = description.flags.get();
-            effects.extend(write_effects(inode, offset, &bytes, flags, 0));
-        }
-        effects.extend(self.release([description]));
-        if !effects.is_empty() {
-            let name = crate::table::name(number);
-            let path = self.inodes.path(inode);
-            let text = format!("{name}(\"{path}\", {} bytes at {offset})", bytes.len());
-            self.emit_at(tid, number, stack, &text, effects)?;
+            self.wrote_at(by, inode, offset, &bytes, flags)?;
         }
         self.buffer = bytes;
+        let closed = self.release([description]);
+        if !closed.is_empty() {
+            let text = format!(
+                "{}(\"{}\")",
+                crate::table::name(number),
+                self.inodes.path(inode)
+            );
+            self.emit_at(tid, number, stack, &text, closed)?;
+        }
         Ok(())
+    }
+
+    /// Writes down a write whose end was not waited for.
+    pub fn wrote_at(
+        &mut self,
+        (tid, number, stack): (Tid, SystemCall, StackId),
+        inode: InodeId,
+        offset: u64,
+        bytes: &[u8],
+        flags: OFlags,
+    ) -> Result<(), WatchError> {
+        if let Some(shadow) = &mut self.inodes.get_mut(inode).shadow {
+            shadow.wrote(offset, bytes);
+        }
+        let effects = write_effects(inode, offset, bytes, flags, 0).collect();
+        let name = crate::table::name(number);
+        let path = self.inodes.path(inode);
+        let text = format!("{name}(\"{path}\", {} bytes at {offset})", bytes.len());
+        self.emit_at(tid, number, stack, &text, effects)
     }
 }
 
 /// What a file holds, up to its end.
-fn read_at(reader: &OwnedFd, offset: u64, length: u64, to: &mut Vec<u8>) {
+pub fn read_at(reader: &OwnedFd, offset: u64, length: u64, to: &mut Vec<u8>) {
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     to.clear();
     to.resize(length.min(MAX_WRITE_BYTES), 0);

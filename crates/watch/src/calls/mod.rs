@@ -17,7 +17,7 @@ mod output;
 mod resolve;
 mod sync;
 
-pub use deferred::Deferred;
+pub use deferred::{Deferred, read_at};
 
 use crate::WatchError;
 use crate::descriptors::{Description, Subject};

@@ -43,6 +43,27 @@ struct Code {
     memory: Option<File>,
 }
 
+/// A stack that was kept when a function was called.
+pub struct Snapshot<'a> {
+    /// The first instruction of the function.
+    pub at: u64,
+    /// The address that stands for it.
+    pub shown: u64,
+    pub stack_pointer: u64,
+    pub frame_pointer: u64,
+    /// From the stack pointer upwards, to the end of the stack.
+    pub bytes: &'a [u8],
+}
+
+/// Where unwinding begins.
+struct Start<'a> {
+    address: u64,
+    stack_pointer: u64,
+    frame_pointer: u64,
+    /// The stack, if it is not to be read from the thread.
+    kept: Option<&'a [u8]>,
+}
+
 pub struct Stacks {
     enabled: bool,
     files: Files,
@@ -86,6 +107,23 @@ impl Stacks {
         }
     }
 
+    /// The stack of a thread as it was.
+    pub fn unwind_snapshot(
+        &mut self,
+        tid: Tid,
+        leader: Tid,
+        snapshot: &Snapshot<'_>,
+        writer: &mut Writer,
+    ) -> io::Result<StackId> {
+        let start = Start {
+            address: snapshot.at,
+            stack_pointer: snapshot.stack_pointer,
+            frame_pointer: snapshot.frame_pointer,
+            kept: Some(snapshot.bytes),
+        };
+        self.unwind_from(tid, leader, &start, Some(snapshot.shown), writer)
+    }
+
     /// The stack of a stopped thread.
     pub fn unwind(
         &mut self,
@@ -94,16 +132,36 @@ impl Stacks {
         registers: &Registers,
         writer: &mut Writer,
     ) -> io::Result<StackId> {
+        let start = Start {
+            address: registers.rip,
+            stack_pointer: registers.rsp,
+            frame_pointer: registers.rbp,
+            kept: None,
+        };
+        self.unwind_from(tid, leader, &start, None, writer)
+    }
+
+    fn unwind_from(
+        &mut self,
+        tid: Tid,
+        leader: Tid,
+        start: &Start<'_>,
+        shown: Option<u64>,
+        writer: &mut Writer,
+    ) -> io::Result<StackId> {
         assert!(self.enabled, "only asked for when stacks are recorded");
         if !self.code.contains_key(&leader) {
             self.load(leader);
         }
         let mut addresses = std::mem::take(&mut self.addresses);
-        self.walk(tid, leader, registers, &mut addresses);
+        self.walk(tid, leader, start, &mut addresses);
         if self.is_strange(leader, &addresses) {
             self.load(leader);
-            self.walk(tid, leader, registers, &mut addresses);
+            self.walk(tid, leader, start, &mut addresses);
             self.mark_strange(leader, &addresses);
+        }
+        if let (Some(first), Some(shown)) = (addresses.first_mut(), shown) {
+            *first = shown;
         }
         let stack = self.intern(leader, &addresses, writer);
         self.addresses = addresses;
@@ -111,21 +169,23 @@ impl Stacks {
     }
 
     /// Follows the stack; the addresses are those of the calls.
-    fn walk(&mut self, tid: Tid, leader: Tid, registers: &Registers, to: &mut Vec<u64>) {
+    fn walk(&mut self, tid: Tid, leader: Tid, start: &Start<'_>, to: &mut Vec<u64>) {
         to.clear();
         let Some(code) = self.code.get(&leader) else {
             return;
         };
         let mut memory = std::mem::take(&mut self.memory);
-        let base = registers.rsp;
+        let base = start.stack_pointer;
         memory.clear();
+        memory.extend_from_slice(start.kept.unwrap_or_default());
         let mut read_word = |address: u64| -> Result<u64, ()> {
             let from = address
                 .checked_sub(base)
                 .filter(|from| *from < MAX_STACK_BYTES)
                 .ok_or(())?;
             let from = from as usize;
-            if memory.len() < from + 8 {
+            // What was kept is all there was; by now, other things lie beyond.
+            if memory.len() < from + 8 && start.kept.is_none() {
                 let have = memory.len();
                 let more = match have {
                     0 => FIRST_BYTES,
@@ -138,10 +198,10 @@ impl Stacks {
             let word = memory.get(from..from + 8).ok_or(())?;
             Ok(u64::from_ne_bytes(word.try_into().map_err(|_| ())?))
         };
-        let start = UnwindRegsX86_64::new(registers.rip, registers.rsp, registers.rbp);
+        let registers = UnwindRegsX86_64::new(start.address, base, start.frame_pointer);
         let mut frames =
             code.unwinder
-                .iter_frames(registers.rip, start, &mut self.cache, &mut read_word);
+                .iter_frames(start.address, registers, &mut self.cache, &mut read_word);
         // An error is the end of what can be known.
         while let Ok(Some(frame)) = frames.next() {
             to.push(frame.address_for_lookup());

@@ -118,6 +118,59 @@ public class Save {
 }
 
 #[test]
+fn go_as_it_comes() {
+    // `go version`, without dashes, but that it starts is all that is asked.
+    if !installed("go") {
+        return;
+    }
+    let scratch = scratch();
+    let source = scratch.path().join("save.go");
+    let program = r#"
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func main() {
+	must(os.Chdir(os.Args[1]))
+	file, err := os.Create("note.tmp")
+	must(err)
+	_, err = file.WriteString("from Go")
+	must(err)
+	must(file.Sync())
+	must(file.Close())
+	must(os.Rename("note.tmp", "note"))
+	done := make(chan error)
+	go func() { done <- os.WriteFile("by-goroutine", []byte("x"), 0o644) }()
+	must(<-done)
+	fmt.Println("saved")
+}
+"#;
+    std::fs::write(&source, program).unwrap();
+    let binary = scratch.path().join("save");
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .args([&binary, &source])
+        .env("GOCACHE", scratch.path().join("cache"))
+        .env("GO111MODULE", "off")
+        .status();
+    assert!(built.expect("a Go compiler").success());
+    let texts = check(scratch.path(), &[binary.into()]);
+    has(&texts, "write(\"note.tmp\", 7 bytes at 0)");
+    has(&texts, "fsync(\"note.tmp\")");
+    has(&texts, "write(\"by-goroutine\", 1 bytes at 0)");
+    has(&texts, "write(stdout");
+}
+
+#[test]
 fn rust_as_it_comes() {
     let scratch = scratch();
     let source = scratch.path().join("save.rs");

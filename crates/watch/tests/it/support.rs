@@ -48,6 +48,27 @@ pub fn watch_for(
     command: &[OsString],
     timeout: Duration,
 ) -> Result<(Recorded, FileRecording), WatchError> {
+    watch_near(scratch, command, timeout, Some(&near()))
+}
+
+/// The library that is preloaded, where cargo puts it.
+pub fn near() -> PathBuf {
+    let test = std::env::current_exe().expect("a path");
+    let mut folders = test.ancestors().skip(1);
+    let candidates = folders.by_ref().take(2);
+    candidates
+        .map(|folder| folder.join("libcrashpoint_near.so"))
+        .find(|path| path.is_file())
+        .expect("libcrashpoint_near.so beside the tests")
+}
+
+/// The same, with or without the library with which writes need not stop.
+pub fn watch_near(
+    scratch: &Path,
+    command: &[OsString],
+    timeout: Duration,
+    near: Option<&Path>,
+) -> Result<(Recorded, FileRecording), WatchError> {
     let data = scratch.join("data");
     std::fs::create_dir_all(&data).expect("a folder");
     let mut command = command.to_vec();
@@ -62,6 +83,7 @@ pub fn watch_for(
         stacks: true,
         pass_output: false,
         timeout: Some(timeout),
+        near,
     };
     let out = scratch.join("out");
     let recorded = crashpoint_watch::record(&options, &out)?;

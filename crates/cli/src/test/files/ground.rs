@@ -11,6 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crashpoint_cc::locate;
+use crashpoint_check::launch;
 use crashpoint_trace::files::{Ended, FileRecording};
 use crashpoint_watch as watch;
 
@@ -111,8 +113,25 @@ impl<'s> Ground<'s> {
         first.into_iter().chain(rest).collect()
     }
 
+    /// The command, to be started by anybody.
+    pub fn to_std(&self) -> Command {
+        launch::Command {
+            words: self.command(),
+            directory: self.run.folder().to_owned(),
+        }
+        .to_std()
+    }
+
+    /// Puts what the workload begins with into an empty folder.
+    pub fn copy_into(&self, empty: &Path) -> io::Result<()> {
+        match self.existed {
+            true => crashpoint_blocks::copy_folder(&self.source, empty),
+            false => Ok(()),
+        }
+    }
+
     /// The folder as it was before.
-    fn fresh(&self) -> Result<(), FilesError> {
+    pub fn fresh(&self) -> Result<(), FilesError> {
         match std::fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(io_error(&self.folder)(error));
@@ -156,6 +175,7 @@ impl<'s> Ground<'s> {
             command[0] = directory.join(program).into_os_string();
         }
         let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let near = locate::library(locate::NEAR).ok();
         let options = watch::Options {
             folder: &self.folder,
             command: &command,
@@ -165,6 +185,7 @@ impl<'s> Ground<'s> {
             stacks,
             pass_output: false,
             timeout: Some(WORKLOAD),
+            near: near.as_deref(),
         };
         let recorded = watch::record(&options, out)?;
         let recording = FileRecording::open(out)?;

@@ -5,9 +5,11 @@
 //! checker must be content with that; then crash states are laid out and checked, and those that
 //! fail are explained.
 
+mod confirm;
 mod disk;
 mod ground;
 mod mend;
+mod remarks;
 pub mod replay;
 mod tell;
 mod words;
@@ -16,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crashpoint_blocks::LabError;
 use crashpoint_cc::locate;
 use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files};
 use crashpoint_check::journal::Identity;
@@ -79,6 +82,8 @@ pub enum FilesError {
          no checker is given (--check './verify {{dir}} {{printed}}')"
     )]
     NothingToJudge,
+    #[error(transparent)]
+    Lab(#[from] LabError),
     #[error("the oracle `acknowledged` compares what a checker lists: give one with --check")]
     NoChecker,
 }
@@ -118,6 +123,9 @@ impl Test<'_> {
         output: &mut Output,
     ) -> Result<Report, TestError> {
         let model = model(&self.settings.target.fs)?;
+        if let Some(file_system) = self.settings.test.confirm {
+            confirm::is_possible(file_system)?;
+        }
         let prepared = match self.resume {
             true => {
                 self.held.read("journal")?;
@@ -130,7 +138,7 @@ impl Test<'_> {
             }
             false => self.prepare(dir, clock, output)?,
         };
-        self.test(&model, prepared, clock, output)
+        self.test(dir, &model, prepared, clock, output)
     }
 
     fn prepare(
@@ -203,6 +211,7 @@ impl Test<'_> {
 
     fn test(
         &self,
+        dir: &Path,
         model: &Model,
         prepared: Prepared,
         clock: &mut Clock,
@@ -269,12 +278,54 @@ impl Test<'_> {
             files: &files,
         };
         let others = tell::other_models(model);
-        let (causes, findings) = clock.time("minimise", || -> Result<_, TestError> {
+        let (causes, mut findings) = clock.time("minimise", || -> Result<_, TestError> {
             let mut causes = minimise::minimise(&files, explored, checker)?;
             teller.merge(&mut causes);
             let findings = teller.findings(&mut causes, &others, checker)?;
             Ok((causes, findings))
         })?;
+        let hang = *checker.limits();
+        drop(checkers);
+        if let Some(file_system) = self.settings.test.confirm
+            && !findings.is_empty()
+        {
+            let run = self.settings.target.run.as_ref();
+            let run = run.ok_or(ConfigError::NoTarget)?;
+            let ground = Ground::new(self.settings, run, dir, self.scratch, output)?;
+            let confirmation = confirm::Confirmation {
+                files: &files,
+                ground: &ground,
+                setup: &setup,
+                scratch: self.scratch,
+            };
+            problems
+                .extend(clock.time("confirm", || confirmation.run(file_system, &mut findings))?);
+        }
+        let mut rules = super::tell::rules();
+        if self.settings.test.remarks {
+            rules.push(remarks::rule());
+            if statistics.inconsistent == 0 {
+                let remarks = remarks::Remarks {
+                    test: self,
+                    recording: &recording,
+                    files: &files,
+                    setup: &setup,
+                    limits: hang,
+                };
+                let told = clock.time("remarks", || remarks.run())?;
+                findings.extend(told.findings);
+                if told.left > 0 {
+                    problems.push(format!(
+                        "there was no time to see whether syncs at {} further places could go",
+                        told.left
+                    ));
+                }
+            } else {
+                problems.push(
+                    "which syncs could go is told when no crash state fails any more".to_owned(),
+                );
+            }
+        }
         let seconds = std::mem::take(&mut clock.phases);
         let total: f64 = seconds.iter().map(|(_, time)| time).sum();
         Ok(Report {
@@ -289,11 +340,12 @@ impl Test<'_> {
                 seconds: total,
                 ..Figures::default()
             },
-            rules: super::tell::rules(),
+            rules,
             findings,
             problems,
             test: Some(TestFigures {
                 model: model.name().to_owned(),
+                model_shown_by: shown_by(&self.settings.target.fs),
                 operations: files.outputs() as u64,
                 unexplained_states: causes.unexplained,
                 ..super::tell::figures(self.settings, &statistics, seconds)
@@ -354,6 +406,14 @@ pub fn model(name: &str) -> Result<Model, FilesError> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// The command that prints a model.
+fn shown_by(name: &str) -> String {
+    match Model::builtin(name) {
+        Some(_) => format!("crashpoint models show {name}"),
+        None => format!("cat {name}"),
+    }
 }
 
 /// The checker on what the workload left, with nothing lost: twice, and content both times. How

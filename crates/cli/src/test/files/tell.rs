@@ -44,6 +44,11 @@ pub struct Teller<'t, 'a> {
 
 /// What a check says, in a sentence.
 pub fn verdict(files: &Files<'_>, phase: Phase, ended: &Ended) -> String {
+    verdict_of(files, files.printed(files.list(phase)), ended)
+}
+
+/// The same, after this was printed.
+pub fn verdict_of(files: &Files<'_>, printed: &[u8], ended: &Ended) -> String {
     let said = [&ended.stderr, &ended.stdout].into_iter().find_map(|text| {
         let text = String::from_utf8_lossy(text).into_owned();
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -56,7 +61,6 @@ pub fn verdict(files: &Files<'_>, phase: Phase, ended: &Ended) -> String {
             lines.lines().collect::<Vec<_>>().join("; ")
         }
         (FileOracle::Acknowledged, End::Exited(0)) => {
-            let printed = files.printed(files.list(phase));
             acknowledged_story(&files.printed, printed, &ended.stdout)
         }
         (FileOracle::Acknowledged | FileOracle::Checker, end) => format!("the checker {end}{said}"),
@@ -103,9 +107,24 @@ impl<'a> Teller<'_, 'a> {
         })
     }
 
+    /// A call may be several micro-operations, of which some went ahead: the others of that call, or
+    /// of one like it, are no news where something else was needed too.
+    fn without_own_halves(&self, cause: &mut Cause) {
+        let Some(ahead) = cause.ahead.map(|node| self.call(node).text) else {
+            return;
+        };
+        let other = |node: &NodeId| self.call(*node).text != ahead;
+        if cause.needed.iter().any(other) {
+            cause.needed.retain(other);
+        }
+    }
+
     /// Causes with the same root are one.
     pub fn merge(&self, causes: &mut Causes) {
         tell::merge_by(causes, |_, node| Some(self.told(node)));
+        for cause in &mut causes.causes {
+            self.without_own_halves(cause);
+        }
     }
 
     /// Runs each cause's state once more for what is said about it, asks the other models, and
