@@ -12,6 +12,7 @@
 mod bounded;
 mod exhaustive;
 mod random;
+pub mod representative;
 
 #[cfg(test)]
 mod samples;
@@ -21,11 +22,25 @@ use crashpoint_persist::graph::{Cut, Frontier};
 pub use bounded::Bounded;
 pub use exhaustive::Exhaustive;
 pub use random::Random;
+pub use representative::Representative;
+
+/// A point of the recording, before anybody asks what may be lost there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Of the last event before it.
+    pub order: u64,
+}
 
 /// Picks crash states.
 pub trait Strategy: Send {
     /// As in settings and reports.
     fn name(&self) -> &'static str;
+
+    /// Whether it has anything to try at a point. Asked before a frontier is made, which costs as
+    /// much as there is pending.
+    fn wants(&self, _: &Point) -> bool {
+        true
+    }
 
     /// Crash states to try at a point, each at most once, best first.
     fn cuts<'a>(&'a mut self, frontier: &'a Frontier) -> Box<dyn Iterator<Item = Cut> + 'a>;
