@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use crashpoint_check::files::behaviours::Division;
 use crashpoint_check::output::Ignored;
 use crashpoint_search::{self as search, ArgumentKind, KeySettings, OperationKind};
+use crashpoint_states::representative::Limits;
 use serde::Deserialize;
 
 use super::template::{CHECK, Template};
@@ -30,6 +32,10 @@ pub struct TestSection {
     strategy: Option<String>,
     bound: Option<u32>,
     random_states: Option<u64>,
+    sets: Option<u64>,
+    gap: Option<u32>,
+    neighbours: Option<u32>,
+    round: Option<u32>,
     oracle: Option<String>,
     check: Option<String>,
     ignore: Vec<String>,
@@ -56,6 +62,33 @@ pub enum Strategy {
     Bounded,
     /// --random-states of each crash point, by --seed
     Random,
+    /// States inside of update behaviours that stand for all others like them
+    Representative,
+}
+
+/// How a recording is divided into update behaviours, and how much of one is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Representatives {
+    /// Sets of a representative's nodes at one crash point.
+    pub sets: u64,
+    /// DBSCAN over the positions of calls: how far apart neighbours may be, and how many of them,
+    /// itself counted, hold a cluster together.
+    pub gap: u32,
+    pub neighbours: u32,
+    /// Calls after which a behaviour that repeats itself is taken to begin anew.
+    pub round: u32,
+}
+
+impl Default for Representatives {
+    fn default() -> Representatives {
+        let division = Division::default();
+        Representatives {
+            sets: Limits::default().sets as u64,
+            gap: division.time.gap,
+            neighbours: division.time.least,
+            round: division.rounds.most_steps as u32,
+        }
+    }
 }
 
 /// How it is judged what a crash left, besides failures that anybody can see.
@@ -96,6 +129,7 @@ pub struct TestSettings {
     pub bound: Option<u32>,
     /// Of each crash point.
     pub random_states: u64,
+    pub representative: Representatives,
     pub oracle: Oracle,
     /// [`CHECK`] can be filled in.
     pub check: Option<Template>,
@@ -132,6 +166,7 @@ impl Default for TestSettings {
             strategy: None,
             bound: None,
             random_states: 20,
+            representative: Representatives::default(),
             oracle: Oracle::default(),
             check: None,
             ignored: Ignored::default(),
@@ -182,6 +217,12 @@ impl TestSection {
             strategy,
             bound: self.bound,
             random_states: self.random_states.unwrap_or(base.random_states),
+            representative: Representatives {
+                sets: self.sets.unwrap_or(base.representative.sets),
+                gap: self.gap.unwrap_or(base.representative.gap),
+                neighbours: self.neighbours.unwrap_or(base.representative.neighbours),
+                round: self.round.unwrap_or(base.representative.round),
+            },
             oracle: oracle.unwrap_or(by_default(check.is_some())),
             check,
             ignored: Ignored(self.ignore),
@@ -255,6 +296,11 @@ impl TestSettings {
         self.strategy = options.strategy.or(self.strategy);
         self.bound = options.bound.or(self.bound);
         self.random_states = options.random_states.unwrap_or(self.random_states);
+        let representative = &mut self.representative;
+        representative.sets = options.sets.unwrap_or(representative.sets);
+        representative.gap = options.gap.unwrap_or(representative.gap);
+        representative.neighbours = options.neighbours.unwrap_or(representative.neighbours);
+        representative.round = options.round.unwrap_or(representative.round);
         if let Some(check) = &options.check {
             self.check = Some(check.clone());
             self.oracle = by_default(true);

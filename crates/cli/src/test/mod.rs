@@ -316,7 +316,7 @@ fn test(
                 .to_owned(),
         );
     }
-    let mut strategy = plan::strategy(settings);
+    let mut strategies = plan::strategies(settings, Default::default);
     let progress = Progress::new(timeline.points, output);
     let memory = Memory {
         plan: &plan,
@@ -333,7 +333,7 @@ fn test(
         resume,
         watcher: &progress,
     };
-    let (explored, refuted) = search.run(strategy.as_mut(), &mut checkers, clock)?;
+    let (explored, refuted) = search.run(&mut strategies.all, &mut checkers, clock)?;
     drop(checkers);
     if refuted {
         problems.push(
@@ -428,6 +428,9 @@ fn print_statistics(report: &Report, output: &mut Output) -> io::Result<()> {
         strategy,
         model,
         unexplained_states,
+        behaviours,
+        representatives,
+        by_strategy,
     } = test;
     let at_least = if *possible_exact { "" } else { "at least " };
     let mut text = format!(
@@ -442,6 +445,16 @@ fn print_statistics(report: &Report, output: &mut Output) -> io::Result<()> {
          {unexplained_states} not explained\n\
          {points_cut} crash points cut short by a budget, {points_left} not reached\n"
     );
+    if *behaviours > 0 {
+        text += &format!(
+            "{behaviours} update behaviours, of which {representatives} stand for all of them\n"
+        );
+    }
+    if by_strategy.len() > 1 {
+        for (name, chosen, tried) in by_strategy {
+            text += &format!("by {name}: {chosen} chosen, {tried} tried\n");
+        }
+    }
     for (phase, time) in seconds {
         text += &format!("{time:8.3} s  {phase}\n");
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crashpoint_cc::locate;
 use crashpoint_check::image::{self, Image};
@@ -14,6 +15,7 @@ use crashpoint_check::timeline::{Operations, Timeline};
 use crashpoint_check::worker::{Mapping, Setup};
 use crashpoint_persist::graph;
 use crashpoint_states as states;
+use crashpoint_states::representative;
 use crashpoint_trace::program::readable_name;
 use crashpoint_trace::{EventKind, Recording, SiteId};
 
@@ -46,19 +48,71 @@ pub fn oracle(settings: &Settings) -> Oracle {
     }
 }
 
-pub fn strategy(settings: &Settings) -> Box<dyn states::Strategy> {
+/// What was chosen, or suits the target.
+pub fn chosen(settings: &Settings) -> config::Strategy {
+    let by_default = match settings.target.dir {
+        Some(_) => config::Strategy::Representative,
+        None => config::Strategy::default(),
+    };
+    settings.test.strategy.unwrap_or(by_default)
+}
+
+/// As in settings.
+pub fn strategy_name(settings: &Settings) -> String {
+    let chosen = chosen(settings);
+    let value = clap::ValueEnum::to_possible_value(&chosen);
+    value.map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+/// Strategies, to be used one after the other.
+pub struct Strategies {
+    pub all: Vec<Box<dyn states::Strategy>>,
+    /// What representatives were found, if that was asked for.
+    pub plan: Option<Arc<representative::Plan>>,
+}
+
+impl Strategies {
+    pub fn behaviours(&self) -> u64 {
+        self.plan.as_ref().map_or(0, |plan| plan.behaviours)
+    }
+
+    pub fn representatives(&self) -> u64 {
+        let count = self.plan.as_ref().map(|plan| plan.representatives.len());
+        count.unwrap_or(0) as u64
+    }
+}
+
+/// `representatives` is asked for if they are wanted.
+pub fn strategies(
+    settings: &Settings,
+    representatives: impl FnOnce() -> representative::Plan,
+) -> Strategies {
     let test = &settings.test;
-    // The states of a folder are costly, and most that goes wrong there is one thing.
-    let (by_default, bound) = match settings.target.dir {
-        Some(_) => (config::Strategy::Bounded, 1),
-        None => (config::Strategy::default(), 2),
+    let bound = match settings.target.dir {
+        Some(_) => 1,
+        None => 2,
     };
     let bound = test.bound.unwrap_or(bound) as usize;
-    match test.strategy.unwrap_or(by_default) {
-        config::Strategy::Exhaustive => Box::new(states::Exhaustive::default()),
-        config::Strategy::Bounded => Box::new(states::Bounded::new(bound)),
+    let one = |strategy: Box<dyn states::Strategy>| Strategies {
+        all: vec![strategy],
+        plan: None,
+    };
+    match chosen(settings) {
+        config::Strategy::Exhaustive => one(Box::new(states::Exhaustive::default())),
+        config::Strategy::Bounded => one(Box::new(states::Bounded::new(bound))),
         config::Strategy::Random => {
-            Box::new(states::Random::new(test.seed, test.random_states as usize))
+            let states = test.random_states as usize;
+            one(Box::new(states::Random::new(test.seed, states)))
+        }
+        config::Strategy::Representative => {
+            let plan = Arc::new(representatives());
+            let sets = test.representative.sets as usize;
+            let sized = representative::Representative::by_size(&plan, sets);
+            let boxed = |one| -> Box<dyn states::Strategy> { Box::new(one) };
+            Strategies {
+                all: sized.into_iter().map(boxed).collect(),
+                plan: Some(plan),
+            }
         }
     }
 }

@@ -229,7 +229,7 @@ impl Again<'_> {
             tighten(&mut worker.limits, self.settings, &self.tested.references);
             worker.rewind()?;
         }
-        let mut strategy = plan::strategy(self.settings);
+        let mut strategies = plan::strategies(self.settings, Default::default);
         let memory = Memory {
             plan: &plan,
             timeline: &timeline,
@@ -244,7 +244,7 @@ impl Again<'_> {
             watcher: &Silent,
         };
         let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
-        let explored = explore::explore(&exploration, strategy.as_mut(), &mut checkers)?;
+        let explored = explore::explore(&exploration, &mut strategies.all, &mut checkers)?;
         drop(checkers);
         let references = AllReferences {
             lists: references,

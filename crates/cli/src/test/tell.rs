@@ -264,7 +264,7 @@ pub fn figures(
         .filter(|(phase, _)| phase.starts_with("explore"));
     let explored: f64 = explore.map(|(_, time)| time).sum();
     TestFigures {
-        strategy: plan::strategy(settings).name().to_owned(),
+        strategy: plan::strategy_name(settings),
         crash_points: statistics.points,
         possible_states: statistics.possible.to_string(),
         possible_exact: statistics.exact,
@@ -279,9 +279,25 @@ pub fn figures(
         points_cut: statistics.points_cut,
         points_left: statistics.points_left,
         states_per_second: statistics.tried as f64 / explored.max(1e-9),
+        by_strategy: by_strategy(statistics),
         seconds,
         ..TestFigures::default()
     }
+}
+
+/// Strategies of one name, one after the other, are one.
+fn by_strategy(statistics: &Statistics) -> Vec<(String, u64, u64)> {
+    let mut all: Vec<(String, u64, u64)> = Vec::new();
+    for share in &statistics.by_strategy {
+        match all.last_mut() {
+            Some((name, chosen, tried)) if name == share.strategy => {
+                *chosen += share.chosen;
+                *tried += share.tried;
+            }
+            Some(_) | None => all.push((share.strategy.to_owned(), share.chosen, share.tried)),
+        }
+    }
+    all
 }
 
 /// Relative to where we are, if that is shorter.
@@ -413,6 +429,7 @@ impl Teller<'_> {
                 expected: detail.expected.clone(),
                 found: detail.found.clone(),
                 states: cause.states,
+                found_by: cause.found_by.to_owned(),
                 mended: cause.mended_by_persisting,
                 replay: format!("crashpoint replay {folder}"),
                 ..Crash::default()

@@ -36,6 +36,9 @@ impl Default for Limits {
     }
 }
 
+/// Nodes of the largest representative of each turn.
+const SIZES: [usize; 3] = [8, 64, usize::MAX];
+
 #[derive(Clone, Debug)]
 pub struct Representative {
     plan: Arc<Plan>,
@@ -63,8 +66,24 @@ impl Representative {
         representative
     }
 
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    /// A plan as several strategies, for the smaller representatives and then for the larger: what
+    /// a budget leaves room for is the small ones.
+    pub fn by_size(plan: &Arc<Plan>, sets: usize) -> Vec<Representative> {
+        let mut all = Vec::new();
+        let mut least_nodes = 0;
+        for most_nodes in SIZES {
+            let limits = Limits {
+                sets,
+                least_nodes,
+                most_nodes,
+            };
+            let one = Representative::new(Arc::clone(plan), limits);
+            if one.all().next().is_some() {
+                all.push(one);
+            }
+            least_nodes = most_nodes.saturating_add(1);
+        }
+        all
     }
 
     fn all(&self) -> impl Iterator<Item = &Behaviour> {

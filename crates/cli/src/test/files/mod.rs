@@ -5,6 +5,7 @@
 //! checker must be content with that; then crash states are laid out and checked, and those that
 //! fail are explained.
 
+mod behaviours;
 mod disk;
 mod ground;
 mod mend;
@@ -37,6 +38,7 @@ use super::{Clock, TestError, plan, target};
 use crate::config::{self, ConfigError, Settings};
 use crate::output::Output;
 use crate::record;
+use behaviours::Functions;
 use ground::Ground;
 
 #[derive(Debug, thiserror::Error)]
@@ -252,8 +254,11 @@ impl Test<'_> {
             resume: self.resume,
             watcher: &progress,
         };
-        let mut strategy = plan::strategy(self.settings);
-        let (explored, refuted) = search.run(strategy.as_mut(), &mut checkers, clock)?;
+        let mut functions = Functions::new(&recording);
+        let mut strategies = plan::strategies(self.settings, || {
+            clock.time("behaviours", || functions.plan(&files, self.settings))
+        });
+        let (explored, refuted) = search.run(&mut strategies.all, &mut checkers, clock)?;
         if refuted {
             problems.push(
                 "the checker read files unseen, so that nothing was left out as unread".to_owned(),
@@ -296,6 +301,8 @@ impl Test<'_> {
                 model: model.name().to_owned(),
                 operations: files.outputs() as u64,
                 unexplained_states: causes.unexplained,
+                behaviours: strategies.behaviours(),
+                representatives: strategies.representatives(),
                 ..super::tell::figures(self.settings, &statistics, seconds)
             }),
         })

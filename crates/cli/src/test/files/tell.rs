@@ -252,6 +252,7 @@ impl<'a> Teller<'_, 'a> {
                 expected: Vec::new(),
                 found: verdict(self.files, phase, ended),
                 states: cause.states,
+                found_by: cause.found_by.to_owned(),
                 mended: syncs.is_some(),
                 because: self.because(cause),
                 replay: format!("crashpoint replay {folder}"),
