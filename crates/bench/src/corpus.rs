@@ -16,8 +16,11 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     if strategy == "files" {
         return crate::files::run(options);
     }
+    if strategy == "representative" {
+        return crate::compare::run(options, strategy);
+    }
     if !["lint", "exhaustive", "bounded", "random"].contains(&strategy) {
-        let known = "`lint`, `exhaustive`, `bounded`, `random` and `files`";
+        let known = "`lint`, `exhaustive`, `bounded`, `random`, `representative` and `files`";
         return Err(format!("no strategy `{strategy}`; there are {known}").into());
     }
     let beside = std::env::current_exe()?;

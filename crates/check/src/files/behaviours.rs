@@ -25,26 +25,25 @@ pub struct Division {
 pub fn plan(
     files: &Files<'_>,
     division: &Division,
-    mut frames: impl FnMut(StackId) -> Vec<Frame>,
+    frames: impl FnMut(StackId) -> Vec<Frame>,
 ) -> Plan {
-    let mut noted = Noted::default();
-    let mut walker = Walker::new(files.model, files.before);
-    for call in files.calls {
-        noted.call(call, &mut walker, &mut frames);
-        if files.acknowledges(call) {
-            noted.acknowledged.push(call.order);
-        }
-    }
+    let noted = Noted::of(files, frames);
     let calls = Calls {
         stacks: &noted.stacks,
         steps: &noted.steps,
         kinds: &noted.kinds,
         facts: &noted.facts,
         acknowledged: &noted.acknowledged,
+        is_divided: &|_| false,
     };
     let mut builder = PlanBuilder::new(&noted.facts);
     calls.behaviours(division.time, division.rounds, &mut builder);
     builder.finish(&noted.acknowledged)
+}
+
+/// What each node needs, and when it is durable.
+pub fn facts(files: &Files<'_>) -> Facts {
+    Noted::of(files, |_| Vec::new()).facts
 }
 
 #[derive(Default)]
@@ -59,6 +58,18 @@ struct Noted {
 }
 
 impl Noted {
+    fn of(files: &Files<'_>, mut frames: impl FnMut(StackId) -> Vec<Frame>) -> Noted {
+        let mut noted = Noted::default();
+        let mut walker = Walker::new(files.model, files.before);
+        for call in files.calls {
+            noted.call(call, &mut walker, &mut frames);
+            if files.acknowledges(call) {
+                noted.acknowledged.push(call.order);
+            }
+        }
+        noted
+    }
+
     fn call<'a>(
         &mut self,
         call: &Call<'a>,

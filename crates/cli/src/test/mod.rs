@@ -8,6 +8,7 @@ mod baseline;
 pub mod files;
 pub mod folder;
 mod ground;
+pub mod picture;
 mod plan;
 mod progress;
 pub mod replay_data;
@@ -16,12 +17,14 @@ mod second;
 mod story;
 mod target;
 mod tell;
+mod types;
 mod workload;
 
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crashpoint_check::behaviours::{self, Divided};
 use crashpoint_check::explore::{ExploreError, Explored, Statistics};
 use crashpoint_check::journal::JournalError;
 use crashpoint_check::memory::Memory;
@@ -34,6 +37,11 @@ use crashpoint_check::worker::{Worker, WorkerError};
 use crashpoint_report::{Finding, Report, TestFigures, json, junit, sarif};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
+
+use crashpoint_persist::graph::NodeId;
+use crashpoint_report::resolve::Resolver;
+use crashpoint_states::representative::Behaviour;
+use types::Types;
 
 use crate::arguments;
 use crate::config::{ConfigError, Recovery, Settings};
@@ -316,7 +324,24 @@ fn test(
                 .to_owned(),
         );
     }
-    let mut strategies = plan::strategies(settings, Default::default);
+    let (mut untyped, mut written) = (None, Ok(()));
+    let mut strategies = plan::strategies(settings, || {
+        clock.time("behaviours", || {
+            let (recording, program) = (&prepared.recording, &prepared.program);
+            let mut types = Types::new(recording, program);
+            let divided = behaviours::plan(recording, &plan.operations, plan.model, &mut types);
+            untyped = Some((divided.untyped, divided.typed + divided.untyped));
+            written = write_behaviours(held, prepared, &timeline, &divided, &types);
+            divided.plan
+        })
+    });
+    written?;
+    if let Some((untyped @ 1.., all)) = untyped {
+        problems.push(format!(
+            "of {all} words that were stored, {untyped} belong to no object whose type is known: \
+             they are divided by the calls that led to them"
+        ));
+    }
     let progress = Progress::new(timeline.points, output);
     let memory = Memory {
         plan: &plan,
@@ -349,6 +374,25 @@ fn test(
     })?;
     tested.problems = problems;
     Ok(tested)
+}
+
+/// Pictures of what is to be tried.
+fn write_behaviours(
+    held: &Held,
+    prepared: &Prepared,
+    timeline: &Timeline,
+    divided: &Divided,
+    types: &Types<'_>,
+) -> Result<(), FolderError> {
+    let resolver = Resolver::new(&prepared.recording, &prepared.program);
+    let tell = |node: NodeId| tell::told(&resolver, &timeline.nodes[node.index()]);
+    let name = |one: &Behaviour| types.name(one.of).unwrap_or("all").to_owned();
+    let (plan, facts) = (&divided.plan, &divided.facts);
+    let written = picture::write_behaviours(&held.path, plan, facts, &name, &tell);
+    written.map_err(|source| FolderError::Io {
+        path: held.path.clone(),
+        source,
+    })
 }
 
 /// Waiting for a hang costs as much as thousands of checks. What takes twenty times as much of a

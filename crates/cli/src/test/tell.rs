@@ -3,19 +3,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crashpoint_check::behaviours;
 use crashpoint_check::explore::Statistics;
 use crashpoint_check::minimise::{Cause, Causes, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{AllReferences, Forgotten};
 use crashpoint_check::timeline::{Phase, Timeline};
 use crashpoint_check::worker::{Worker, WorkerError};
-use crashpoint_persist::graph::NodeId;
+use crashpoint_persist::graph::{Node, NodeId};
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{
     Crash, Finding, Location, Place, Report, Rule, Severity, Spot, Step, TestFigures,
 };
+use crashpoint_states::representative::Facts;
 
 use super::folder::Held;
+use super::picture::{self, Picture};
 use super::replay_data::{self, Replay};
 use super::{Prepared, TestError, Tested, plan, story};
 use crate::config::{self, Settings};
@@ -207,6 +210,10 @@ pub fn findings(
         resolver: &resolver,
     };
     let mut findings = Vec::new();
+    let facts = match tested.causes.causes.is_empty() {
+        true => Facts::default(),
+        false => behaviours::facts(&prepared.recording, plan::model(settings.target.model)),
+    };
     for (index, (cause, detail)) in tested.causes.causes.iter().zip(&tested.details).enumerate() {
         let folder = held.file("findings").join((index + first).to_string());
         replay_data::write(&folder, &detail.replay).map_err(|source| {
@@ -215,7 +222,20 @@ pub fn findings(
                 source,
             })
         })?;
-        findings.push(teller.finding(cause, detail, &shown(&folder)));
+        let finding = teller.finding(cause, detail, &shown(&folder));
+        let picture = Picture {
+            title: format!("{}: {}", finding.rule, finding.message),
+            facts: &facts,
+            nodes: picture::fates(&cause.state.kept, &cause.state.lost),
+            tell: &|node| told(&resolver, &tested.timeline.nodes[node.index()]),
+        };
+        picture::write(&folder, &picture.graph()).map_err(|source| {
+            TestError::Folder(super::folder::FolderError::Io {
+                path: folder.clone(),
+                source,
+            })
+        })?;
+        findings.push(finding);
     }
     findings.extend(
         tested
@@ -225,6 +245,16 @@ pub fn findings(
             .map(|first| teller.forgotten(first)),
     );
     Ok(findings)
+}
+
+/// A store and where it was made, for pictures.
+pub fn told(resolver: &Resolver<'_>, node: &Node) -> (String, String) {
+    let place = resolver.location_of(node.site, node.context, 0).map(|at| {
+        let file = at.file.rsplit('/').next().unwrap_or_default();
+        format!("{file}:{} in {}", at.line, at.function)
+    });
+    let text = format!("store at {:#x}", node.address.offset());
+    (text, place.unwrap_or_default())
 }
 
 pub fn report(

@@ -10,11 +10,15 @@
 //!
 //! # Deviations
 //!
+//! - A behaviour ends where all that it did is durable, or never will be: what follows can't be
+//!   persisted before the former, so that no state is lost by calling it another behaviour, and
+//!   parts that are alike are found in behaviours that are not. The latter is something that came
+//!   before to all that follow.
 //! - A call stack does not tell two calls of a function from the same line apart, so that a loop
-//!   over operations is one behaviour by the paper's rules. Here a behaviour ends where a step comes
-//!   from a place that it has had already (a *round*), if by then all that it did is durable, or the
-//!   program has acknowledged something since, or it has [`Rounds::most_steps`] steps. This is for
-//!   files what the first criterion of epochs is for memory.
+//!   over operations is one behaviour by the paper's rules. Here one also ends where a step comes
+//!   from a place that it has had already, if the program has acknowledged something since it began,
+//!   or it has [`Rounds::most_steps`] steps.
+//! - What of a function's behaviour lies in one function that it calls is that one's alone.
 //! - Stacks begin with a function that is not there, so that all of a thread have something in
 //!   common even where they could not be seen to their ends.
 //! - A step that algorithm 1 leaves over, such as the only one of a thread, is a behaviour of the
@@ -24,7 +28,7 @@
 //!   called them, and interpreters, which do everything from one place, by what is done.
 
 use super::cluster::Closeness;
-use super::facts::Facts;
+use super::facts::{Facts, NEVER};
 use super::plan::PlanBuilder;
 use super::relation::Place;
 use crashpoint_persist::graph::NodeId;
@@ -68,6 +72,8 @@ pub struct Calls<'a> {
     pub facts: &'a Facts,
     /// Orders of the calls by which something was acknowledged, ascending.
     pub acknowledged: &'a [u64],
+    /// Steps that belong to other behaviours already: alone they are none.
+    pub is_divided: &'a dyn Fn(&Step) -> bool,
 }
 
 /// When a behaviour that repeats itself ends.
@@ -224,7 +230,13 @@ impl Calls<'_> {
                 for near in closeness.split(&steps) {
                     let depth = branch.depth;
                     self.rounds(&near, depth, rounds, &suffixes, |round| {
-                        self.hand_over(branch, round, &suffixes, builder);
+                        let alone = match round {
+                            [one] => (self.is_divided)(&self.steps[*one as usize]),
+                            _ => false,
+                        };
+                        if !alone && !self.is_of_one_callee(round, depth) {
+                            self.hand_over(branch, round, &suffixes, builder);
+                        }
                     });
                 }
             });
@@ -277,29 +289,43 @@ impl Calls<'_> {
         for (index, number) in steps.iter().enumerate() {
             let step = &self.steps[*number as usize];
             let site = suffixes.place(step.stack, depth, step.kind).0;
-            if seen.contains(&site) {
-                let first = &self.steps[steps[begin] as usize];
-                let later = self.acknowledged.partition_point(|at| *at <= first.order);
-                let is_told = self
-                    .acknowledged
-                    .get(later)
-                    .is_some_and(|at| *at < step.order);
-                if durable < step.order || is_told || index - begin >= rounds.most_steps {
-                    deliver(&steps[begin..index]);
-                    begin = index;
-                    seen.clear();
-                    durable = 0;
-                }
+            let first = &self.steps[steps[begin] as usize];
+            let is_over = durable > 0 && durable < step.order
+                || seen.contains(&site)
+                    && (index - begin >= rounds.most_steps
+                        || self.is_told_between(first.order, step.order));
+            if is_over {
+                deliver(&steps[begin..index]);
+                begin = index;
+                seen.clear();
+                durable = 0;
             }
             seen.insert(site);
             let nodes = step.nodes.clone().map(NodeId);
             durable = nodes
                 .map(|node| self.facts[node].durable)
+                .filter(|since| *since != NEVER)
                 .fold(durable, u64::max);
         }
         if begin < steps.len() {
             deliver(&steps[begin..]);
         }
+    }
+
+    /// Whether several steps lie in one function that this one calls: then they are that one's
+    /// behaviour. A single step is its callers' too, as programs store and write through small
+    /// functions of their own.
+    fn is_of_one_callee(&self, steps: &[u32], depth: usize) -> bool {
+        let stack = |step: &u32| &self.stacks[self.steps[*step as usize].stack as usize][..];
+        steps.len() > 1
+            && steps
+                .windows(2)
+                .all(|pair| common(stack(&pair[0]), stack(&pair[1])) > depth)
+    }
+
+    fn is_told_between(&self, from: u64, to: u64) -> bool {
+        let later = self.acknowledged.partition_point(|at| *at <= from);
+        self.acknowledged.get(later).is_some_and(|at| *at < to)
     }
 
     fn hand_over(

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
+use super::super::facts::Fact;
 use super::super::facts::samples::fact;
-use super::super::facts::{Fact, NEVER};
 use super::*;
 
 /// Lines of a program as calls: a stack as functions with lines, and what is done there.
@@ -59,6 +59,7 @@ impl Program {
             kinds: &self.kinds,
             facts: &self.facts,
             acknowledged: &self.acknowledged,
+            is_divided: &|_| false,
         }
     }
 

@@ -4,7 +4,7 @@
 //! # Model
 //!
 //! 1. A recording is divided into *update behaviours*: sets of nodes that belong together. For
-//!    files by functions ([`calls`], §4.1), for memory by objects (§4.2).
+//!    files by functions ([`calls`], §4.1), for memory by objects ([`objects`], §4.2).
 //! 2. A behaviour's [`Shape`] is its persistence graph with nodes told apart by where in the program
 //!    they come from. One shape *represents* another if it has all its places and no order among
 //!    them that the other does not have ([`Shape::represents`], definitions 3.1 to 3.5).
@@ -22,6 +22,7 @@ pub mod calls;
 mod cluster;
 pub mod facts;
 mod groups;
+pub mod objects;
 mod plan;
 mod relation;
 mod strategy;

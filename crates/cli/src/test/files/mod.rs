@@ -5,8 +5,8 @@
 //! checker must be content with that; then crash states are laid out and checked, and those that
 //! fail are explained.
 
-mod behaviours;
 mod disk;
+mod functions;
 mod ground;
 mod mend;
 pub mod replay;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crashpoint_cc::locate;
-use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files};
+use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files, behaviours};
 use crashpoint_check::journal::Identity;
 use crashpoint_check::judge::first_difference;
 use crashpoint_check::minimise;
@@ -27,18 +27,21 @@ use crashpoint_check::server::Limits;
 use crashpoint_check::subject::{Checker as _, Subject as _};
 use crashpoint_check::timeline::Phase;
 use crashpoint_persist::files::{Model, ModelError};
+use crashpoint_persist::graph::NodeId;
 use crashpoint_report::{Figures, Report, TestFigures};
+use crashpoint_states::representative::Behaviour;
 use crashpoint_trace::files::{Call, FileRecording, OpenError};
 use crashpoint_watch::WatchError;
 
 use super::folder::Held;
+use super::picture;
 use super::progress::Progress;
 use super::search::Search;
 use super::{Clock, TestError, plan, target};
 use crate::config::{self, ConfigError, Settings};
 use crate::output::Output;
 use crate::record;
-use behaviours::Functions;
+use functions::Functions;
 use ground::Ground;
 
 #[derive(Debug, thiserror::Error)]
@@ -258,6 +261,16 @@ impl Test<'_> {
         let mut strategies = plan::strategies(self.settings, || {
             clock.time("behaviours", || functions.plan(&files, self.settings))
         });
+        if let Some(plan) = &strategies.plan {
+            let out = &self.held.path;
+            let tell = |node: NodeId| {
+                let call = &calls[files.nodes[node.index()].call as usize];
+                words::told(&recording, call)
+            };
+            let name = |one: &Behaviour| functions.name(one.of).unwrap_or("all").to_owned();
+            let facts = behaviours::facts(&files);
+            picture::write_behaviours(out, plan, &facts, &name, &tell).map_err(io_error(out))?;
+        }
         let (explored, refuted) = search.run(&mut strategies.all, &mut checkers, clock)?;
         if refuted {
             problems.push(
