@@ -69,9 +69,9 @@ impl Graph {
         for from in (0..count).rev() {
             for between in from + 1..count {
                 if direct[from][between] {
-                    for to in between + 1..count {
-                        reach[from][to] |= reach[between][to];
-                    }
+                    let (rows, later) = reach.split_at_mut(between);
+                    let further = rows[from].iter_mut().zip(&later[0]);
+                    further.for_each(|(one, more)| *one |= more);
                 }
             }
         }

@@ -8,6 +8,7 @@ mod linting;
 mod pruning;
 mod recording;
 mod recovering;
+mod representing;
 mod resuming;
 mod showing;
 mod support;

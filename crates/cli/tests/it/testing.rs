@@ -124,7 +124,7 @@ fn the_target_is_built_first_by_the_compiler_beside_us() {
 fn operations_come_from_a_file_and_strategies_by_name() {
     let stage = Stage::with_log(&[]);
     stage.write("list", "put 5 6\n# a comment\n\nget 5\n");
-    for strategy in ["exhaustive", "bounded", "random"] {
+    for strategy in ["exhaustive", "bounded", "random", "representative"] {
         let arguments = ["test", "--ops-file", "list", "--strategy", strategy];
         stage.run(&arguments).ended(2).prints("put 5 6");
         let report = stage.json("crashpoint.out/findings.json");

@@ -70,6 +70,9 @@ pub struct FileOutcome {
     pub problems: Vec<String>,
     /// Crash states that were tried.
     pub states: u64,
+    /// Update behaviours, and those that were tried for all of them.
+    pub behaviours: u64,
+    pub representatives: u64,
     pub seconds: f64,
 }
 
@@ -313,6 +316,8 @@ struct WireCrash {
 #[derive(Deserialize)]
 struct WireFigures {
     tried_states: u64,
+    behaviours: u64,
+    representatives: u64,
     /// By phase.
     seconds: BTreeMap<String, f64>,
 }
@@ -329,6 +334,8 @@ impl From<Document> for FileOutcome {
             findings: document.findings.into_iter().map(finding).collect(),
             problems: document.problems,
             states: document.test.tried_states,
+            behaviours: document.test.behaviours,
+            representatives: document.test.representatives,
             seconds: document.test.seconds.values().sum(),
         }
     }

@@ -15,9 +15,9 @@
 //!   parts that are alike are found in behaviours that are not. The latter is something that came
 //!   before to all that follow.
 //! - A call stack does not tell two calls of a function from the same line apart, so that a loop
-//!   over operations is one behaviour by the paper's rules. Here one also ends where a step comes
-//!   from a place that it has had already, if the program has acknowledged something since it began,
-//!   or it has [`Rounds::most_steps`] steps.
+//!   over operations is one behaviour by the paper's rules. Here one also ends where the program has
+//!   acknowledged something since it began, or where it has [`Rounds::most_steps`] steps and comes to
+//!   a place that it has had already.
 //! - What of a function's behaviour lies in one function that it calls is that one's alone.
 //! - Stacks begin with a function that is not there, so that all of a thread have something in
 //!   common even where they could not be seen to their ends.
@@ -261,11 +261,9 @@ impl Calls<'_> {
             all.sort_unstable();
             all.dedup();
             let is_united = !of_children.is_empty() && !passes_through;
-            for one in own.into_iter().filter(|one| !is_united || one.len() > 1) {
-                deliver(branch, one);
-            }
-            if is_united {
-                deliver(branch, all.clone());
+            match is_united {
+                true => deliver(branch, all.clone()),
+                false => own.into_iter().for_each(|one| deliver(branch, one)),
             }
             if at > 0 {
                 below[branch.parent].push(all);
@@ -291,9 +289,8 @@ impl Calls<'_> {
             let site = suffixes.place(step.stack, depth, step.kind).0;
             let first = &self.steps[steps[begin] as usize];
             let is_over = durable > 0 && durable < step.order
-                || seen.contains(&site)
-                    && (index - begin >= rounds.most_steps
-                        || self.is_told_between(first.order, step.order));
+                || self.is_told_between(first.order, step.order)
+                || seen.contains(&site) && index - begin >= rounds.most_steps;
             if is_over {
                 deliver(&steps[begin..index]);
                 begin = index;
