@@ -67,12 +67,11 @@ impl Graph {
         // Edges lead from older to newer, so that each row is complete when it is used.
         let mut reach = direct.clone();
         for from in (0..count).rev() {
-            for between in from + 1..count {
-                if direct[from][between] {
-                    let (rows, later) = reach.split_at_mut(between);
-                    let further = rows[from].iter_mut().zip(&later[0]);
-                    further.for_each(|(one, more)| *one |= more);
-                }
+            let next = (from + 1..count).filter(|to| direct[from][*to]);
+            for between in next {
+                let (rows, later) = reach.split_at_mut(between);
+                let further = rows[from].iter_mut().zip(&later[0]);
+                further.for_each(|(one, more)| *one |= more);
             }
         }
         self.edges.retain(|(from, to)| {

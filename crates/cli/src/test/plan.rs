@@ -98,7 +98,7 @@ pub fn strategies(
         plan: None,
     };
     match chosen(settings) {
-        config::Strategy::Exhaustive => one(Box::new(states::Exhaustive::default())),
+        config::Strategy::Exhaustive => one(Box::<states::Exhaustive>::default()),
         config::Strategy::Bounded => one(Box::new(states::Bounded::new(bound))),
         config::Strategy::Random => {
             let states = test.random_states as usize;

@@ -240,10 +240,11 @@ impl Way {
                     way.owners.extend(
                         inside
                             .into_iter()
-                            .map(|(name, offset)| (name, offset + beyond)),
+                            .map(|(name, offset)| (name, offset.wrapping_add(beyond))),
                     );
                     match length {
-                        Some(length) => beyond += length,
+                        // What steps backwards is a large number, and comes out right.
+                        Some(length) => beyond = beyond.wrapping_add(length),
                         None => return way,
                     }
                     pointer = base;
@@ -272,7 +273,7 @@ fn inside(
     let mut found: Vec<(String, u64)> = Vec::new();
     let mut ty = source;
     let constant = |operand: &Operand| match operand {
-        Operand::Constant(Constant::Integer { value, .. }) => u64::try_from(*value).ok(),
+        Operand::Constant(Constant::Integer { value, .. }) => Some(*value),
         _ => None,
     };
     let Some((first, inner)) = indices.split_first() else {
@@ -309,9 +310,9 @@ fn inside(
         match moved {
             Some(bytes) => {
                 for (_, offset) in &mut found {
-                    *offset += bytes;
+                    *offset = offset.wrapping_add(bytes);
                 }
-                from_base = from_base.map(|so_far| so_far + bytes);
+                from_base = from_base.map(|so_far| so_far.wrapping_add(bytes));
             }
             None => {
                 found.clear();
