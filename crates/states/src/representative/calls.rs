@@ -261,9 +261,11 @@ impl Calls<'_> {
             all.sort_unstable();
             all.dedup();
             let is_united = !of_children.is_empty() && !passes_through;
-            match is_united {
-                true => deliver(branch, all.clone()),
-                false => own.into_iter().for_each(|one| deliver(branch, one)),
+            for one in own.into_iter().filter(|one| !is_united || one.len() > 1) {
+                deliver(branch, one);
+            }
+            if is_united {
+                deliver(branch, all.clone());
             }
             if at > 0 {
                 below[branch.parent].push(all);
