@@ -8,6 +8,7 @@
 // where to go on after a crash: so what was put before a synced put must be there if that one is.
 #include <leveldb/db.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -16,7 +17,11 @@
 
 namespace {
 
-const int kOperations = 3;
+// Three are enough for what is known; CRASHPOINT_OPERATIONS asks for more.
+const int kOperations = [] {
+    const char *wanted = getenv("CRASHPOINT_OPERATIONS");
+    return wanted ? std::max(atoi(wanted), 3) : 3;
+}();
 
 [[noreturn]] void Wrong(const std::string &reason) {
     printf("%s\n", reason.c_str());
@@ -78,7 +83,11 @@ void RunSwitch(leveldb::DB *db) {
     Put(db, 1, 40 * 1024, false);
     Put(db, 2, 40 * 1024, false);
     Put(db, 3, 0, true);
-    for (int number = 1; number <= kOperations; number++) Done(number);
+    for (int number = 1; number <= 3; number++) Done(number);
+    for (int number = 4; number <= kOperations; number++) {
+        Put(db, number, 0, true);
+        Done(number);
+    }
 }
 
 void Verify(leveldb::DB *db, int acknowledged) {

@@ -16,7 +16,8 @@ for (const name of ['isDate', 'isRegExp', 'isArray']) {
 
 const [module_, what, folder, printed] = process.argv.slice(2);
 const Datastore = require(module_);
-const OPERATIONS = 2;
+// Two are enough for what is known; CRASHPOINT_OPERATIONS asks for more.
+const OPERATIONS = Number(process.env.CRASHPOINT_OPERATIONS ?? 2);
 
 const open = (then) => {
   // A torn line at the end, from an insert that was never acknowledged, is no reason to refuse.

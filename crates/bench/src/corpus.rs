@@ -16,8 +16,12 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     if strategy == "files" {
         return crate::files::run(options);
     }
+    if strategy == "representative" {
+        return crate::compare::run(options, strategy);
+    }
     if !["lint", "exhaustive", "bounded", "random", "conditions"].contains(&strategy) {
-        let known = "`lint`, `exhaustive`, `bounded`, `random`, `conditions` and `files`";
+        let known = "`lint`, `exhaustive`, `bounded`, `random`, `conditions`, `representative` and \
+                     `files`";
         return Err(format!("no strategy `{strategy}`; there are {known}").into());
     }
     let beside = std::env::current_exe()?;

@@ -6,6 +6,7 @@
 
 mod build;
 mod check;
+mod compare;
 mod corpus;
 mod dirstates;
 mod files;
@@ -14,6 +15,7 @@ mod lint;
 mod packages;
 mod programs;
 mod record;
+mod representative;
 mod timing;
 mod watch;
 
@@ -26,12 +28,14 @@ const HELP: &str = "\
 usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run build  [--repeat N]
        bench/run lint   [--operations N] [--repeat N]
-       bench/run corpus [--strategy lint|exhaustive|bounded|random|conditions|files] [--only NAME]
+       bench/run corpus [--strategy lint|exhaustive|bounded|random|conditions|representative|files]
+                        [--only NAME]
        bench/run packages [--only NAME]
        bench/run check  [--repeat N]
        bench/run infer  [--repeat N]
        bench/run watch  [--operations N] [--repeat N]
        bench/run dirstates [--repeat N]
+       bench/run representative [--operations N] [--repeat N]
        bench/run all
 
 The last line of the output is one JSON object. See bench/README.md.";
@@ -63,6 +67,7 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
         "watch" => watch::run(&options),
         "packages" => packages::run(&options),
         "dirstates" => dirstates::run(&options),
+        "representative" => representative::run(&options),
         "all" => Ok(serde_json::json!({
             "record": record::run(&options)?,
             "build": build::run(&options)?,

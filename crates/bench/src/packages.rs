@@ -1,5 +1,6 @@
 //! Real packages against what is documented about them: the bugs that are found, and whether the
-//! controls are silent.
+//! controls are silent. With `CRASHPOINT_OPERATIONS=1000` in the environment, those of them that can
+//! do as many operations.
 
 use crate::corpus::on_all;
 use crate::{Error, Options};
@@ -43,10 +44,14 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         match outcome {
             Ok(outcome) => {
                 eprintln!(
-                    "{} on {model}: {} findings, {} states, {:.1} s",
+                    "{} on {model}: {} findings, {} behaviours, {} representatives, {} states, \
+                     {:.0} per second, {:.1} s",
                     package.name,
                     outcome.findings.len(),
+                    outcome.behaviours,
+                    outcome.representatives,
                     outcome.states,
+                    outcome.states as f64 / outcome.seconds.max(1e-9),
                     outcome.seconds
                 );
                 for problem in &outcome.problems {

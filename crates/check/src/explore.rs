@@ -70,6 +70,16 @@ pub struct Statistics {
     pub clusters: u64,
     /// States that can exist, and those that were offered, by what runs after them.
     pub by_list: Vec<(BigUint, u64)>,
+    /// What each strategy chose and had tried, in their order.
+    pub by_strategy: Vec<Share>,
+}
+
+/// One strategy's part of the work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    pub strategy: &'static str,
+    pub chosen: u64,
+    pub tried: u64,
 }
 
 /// What came of it.
@@ -99,6 +109,8 @@ struct Job<P> {
     patch: P,
     key: Key,
     phase: Phase,
+    /// The number of the strategy that chose it.
+    strategy: usize,
     /// What may differ between states of this list.
     varying: Arc<Vec<Place>>,
 }
@@ -118,6 +130,7 @@ struct Shared<'a, S> {
     stop: AtomicBool,
     error: Mutex<Option<ExploreError>>,
     tried: AtomicU64,
+    tried_by: Vec<AtomicU64>,
     pruned: AtomicU64,
     audited: AtomicU64,
     unstable: AtomicU64,
@@ -144,10 +157,11 @@ pub struct Exploration<'a, S> {
     pub watcher: &'a dyn Watcher,
 }
 
-/// Tries what the strategy chooses. The checkers must hold what was there before.
+/// Tries what the strategies choose, one after the other, within one budget; what one has tried is
+/// known to the next. The checkers must hold what was there before.
 pub fn explore<S: Subject>(
     exploration: &Exploration<'_, S>,
-    strategy: &mut dyn Strategy,
+    strategies: &mut [Box<dyn Strategy>],
     checkers: &mut [impl Checker<Patch = S::Patch>],
 ) -> Result<Explored, ExploreError> {
     let mut table = Table::default();
@@ -168,6 +182,7 @@ pub fn explore<S: Subject>(
         stop: AtomicBool::new(false),
         error: Mutex::new(None),
         tried: AtomicU64::new(0),
+        tried_by: strategies.iter().map(|_| AtomicU64::new(0)).collect(),
         pruned: AtomicU64::new(0),
         audited: AtomicU64::new(0),
         unstable: AtomicU64::new(0),
@@ -176,24 +191,27 @@ pub fn explore<S: Subject>(
     };
     let restarts_before: u32 = checkers.iter().map(Checker::restarts).sum();
     let mut progress = Progress::new(exploration.known);
-    for _ in 0..ROUNDS {
-        shared.durable.write().expect("no panic").clear();
-        let (to_workers, jobs) = sync_channel(4 * checkers.len());
-        let jobs = Mutex::new(jobs);
-        progress = std::thread::scope(|scope| {
+    let shares = strategies.iter().map(|strategy| Share {
+        strategy: strategy.name(),
+        ..Share::default()
+    });
+    progress.statistics.by_strategy = shares.collect();
+    for (number, strategy) in strategies.iter_mut().enumerate() {
+        if number > 0 {
             for checker in checkers.iter_mut() {
-                let (shared, jobs) = (&shared, &jobs);
-                scope.spawn(move || shared.work(checker, jobs));
+                checker.rewind()?;
             }
-            let producer = Producer::new(&shared, to_workers, progress);
-            producer.walk(strategy, exploration.watcher)
-        });
-        if !progress.wants_more(&shared) {
+        }
+        let strategy = (number, strategy.as_mut());
+        progress = rounds(exploration, &shared, strategy, checkers, progress)?;
+        progress.next_strategy();
+        if progress.is_spent(&shared) || shared.stop.load(Ordering::Relaxed) {
             break;
         }
-        for checker in checkers.iter_mut() {
-            checker.rewind()?;
-        }
+    }
+    let tried_by = shared.tried_by.iter();
+    for (share, tried) in progress.statistics.by_strategy.iter_mut().zip(tried_by) {
+        share.tried = tried.load(Ordering::Relaxed);
     }
     let table = shared.table.lock().expect("no panic");
     let clusters = progress.clusters(&table);
@@ -222,6 +240,37 @@ pub fn explore<S: Subject>(
         assumptions,
         pruning_is_wrong,
     })
+}
+
+/// Tries what one strategy chooses.
+fn rounds<S: Subject>(
+    exploration: &Exploration<'_, S>,
+    shared: &Shared<'_, S>,
+    (number, strategy): (usize, &mut (dyn Strategy + 'static)),
+    checkers: &mut [impl Checker<Patch = S::Patch>],
+    mut progress: Progress,
+) -> Result<Progress, ExploreError> {
+    for _ in 0..ROUNDS {
+        shared.durable.write().expect("no panic").clear();
+        let (to_workers, jobs) = sync_channel(4 * checkers.len());
+        let jobs = Mutex::new(jobs);
+        progress = std::thread::scope(|scope| {
+            for checker in checkers.iter_mut() {
+                let jobs = &jobs;
+                scope.spawn(move || shared.work(checker, jobs));
+            }
+            let turn = (number, strategy.name());
+            let producer = Producer::new(shared, to_workers, progress, turn);
+            producer.walk(strategy, exploration.watcher)
+        });
+        if !progress.wants_more(shared) {
+            break;
+        }
+        for checker in checkers.iter_mut() {
+            checker.rewind()?;
+        }
+    }
+    Ok(progress)
 }
 
 impl<S: Subject> Shared<'_, S> {
@@ -292,6 +341,7 @@ impl<S: Subject> Shared<'_, S> {
     ) -> Result<Observed, ExploreError> {
         let ended = checker.run(&job.patch, job.phase, pruning)?;
         self.tried.fetch_add(1, Ordering::Relaxed);
+        self.tried_by[job.strategy].fetch_add(1, Ordering::Relaxed);
         let observed = self.subject.observe(job.phase, &ended);
         if pruning && let Some(read) = checker.reads(&job.varying)? {
             let found = read.iter().map(|at| checker.value(&job.patch, *at));

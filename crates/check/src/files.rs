@@ -2,6 +2,7 @@
 //! states sees it, [`folder`] lays a state out, [`oracle`] says what is fine, and [`checker`] runs
 //! the check.
 
+pub mod behaviours;
 pub mod checker;
 pub mod folder;
 pub mod layout;

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+pub mod behaviours;
 pub mod explore;
 pub mod files;
 pub mod image;

@@ -69,6 +69,8 @@ pub struct Cause {
     /// Of these, whether each becomes impossible if the needed stores are flushed and fenced at
     /// once.
     pub mended_by_persisting: bool,
+    /// The strategy that chose the state.
+    pub found_by: &'static str,
 }
 
 /// What came of it.
@@ -107,6 +109,7 @@ pub fn minimise<S: Subject>(
         table,
         checker,
         variant: 0,
+        found_by: "",
         causes: Causes::default(),
         looked: 0,
     };
@@ -139,6 +142,7 @@ struct Minimiser<'m, S, C> {
     checker: &'m mut C,
     /// Of the state that is looked at.
     variant: u8,
+    found_by: &'static str,
     causes: Causes,
     looked: usize,
 }
@@ -181,6 +185,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             looked += 1;
             self.looked += 1;
             self.variant = state.sighting.variant;
+            self.found_by = state.sighting.found_by;
             let cause = self.explain(&point, cut.clone())?;
             self.add(cause);
         }
@@ -558,6 +563,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             observed,
             states: 1,
             mended_by_persisting,
+            found_by: self.found_by,
         })
     }
 }

@@ -32,6 +32,8 @@ pub struct Sighting {
     pub cut: Cut,
     /// Which of the ways in which the cut may show.
     pub variant: u8,
+    /// The strategy that chose it.
+    pub found_by: &'static str,
 }
 
 /// What meeting a state comes to.
@@ -194,6 +196,7 @@ mod tests {
             phase,
             cut: Cut(vec![point as u32]),
             variant: 0,
+            found_by: "exhaustive",
         }
     }
 

@@ -258,6 +258,10 @@ pub struct Show {
     /// Print the program model that crashpoint-cc put into a binary, object or archive
     #[arg(long, conflicts_with_all = ["stats", "threads", "range", "functions", "kinds"])]
     pub ir: bool,
+    /// Draw what a finding or a behaviour consists of, as SVG: its folder, such as
+    /// crashpoint.out/findings/1 or crashpoint.out/behaviours/1; of a recording, list the behaviours
+    #[arg(long, conflicts_with_all = ["ir", "stats", "threads", "range", "functions", "kinds"])]
+    pub graph: bool,
     /// Only counts
     #[arg(long)]
     pub stats: bool,

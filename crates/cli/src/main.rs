@@ -24,6 +24,7 @@ mod replay;
 mod scripts;
 mod show;
 mod show_files;
+mod show_graph;
 mod statistics;
 mod summary;
 mod target;

@@ -16,7 +16,7 @@ use crate::exit::{Ending, Exit};
 use crate::filter::Filter;
 use crate::keys::nearest;
 use crate::output::Output;
-use crate::{show_files, statistics};
+use crate::{show_files, show_graph, statistics};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ShowError {
@@ -43,6 +43,8 @@ pub enum ShowError {
     },
     #[error("there is no thread {number}; the recording has threads 0 to {last}")]
     NoThread { number: u32, last: usize },
+    #[error(transparent)]
+    Graph(#[from] show_graph::GraphError),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -58,6 +60,10 @@ pub fn run(arguments: &arguments::Show, output: &mut Output) -> Result<Ending, S
         .subject
         .as_deref()
         .unwrap_or(Path::new("crashpoint.out"));
+    if arguments.graph {
+        show_graph::run(folder, output)?;
+        return Ok(Exit::Clean.into());
+    }
     if show_files::is_one(folder) {
         show_files::run(folder, arguments, output)?;
         return Ok(Exit::Clean.into());

@@ -268,6 +268,8 @@ mod tests {
             findings: rules.iter().map(finding).collect(),
             problems: Vec::new(),
             states: 1,
+            behaviours: 0,
+            representatives: 0,
             seconds: 0.0,
         }
     }

@@ -58,7 +58,7 @@ pub use parse::{ModelError, ModelErrorKind};
 pub use text::{describe, needs_split_rename};
 pub use tree::{Object, Tree};
 pub use trees::Trees;
-pub use walker::Walker;
+pub use walker::{Needs, Walker};
 
 /// Stands for what the disk held before, of whatever file.
 pub const STALE_BYTE: u8 = 0xa5;

@@ -10,6 +10,11 @@ use crashpoint_trace::PmAddress;
 pub struct LineId(u64);
 
 impl LineId {
+    /// Lines that follow each other have numbers that do.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
     #[inline]
     pub fn of(address: PmAddress) -> LineId {
         LineId(address.0 / CACHE_LINE_BYTES)

@@ -50,6 +50,11 @@ pub struct TestFigures {
     pub points_cut: u64,
     pub points_left: u64,
     pub states_per_second: f64,
+    /// Instances of update behaviours, and those of them that were tried for the rest.
+    pub behaviours: u64,
+    pub representatives: u64,
+    /// Of each strategy, in their order: states that it chose, and that were tried for it.
+    pub by_strategy: Vec<(String, u64, u64)>,
     /// By phase, in order.
     pub seconds: Vec<(String, f64)>,
     /// Kinds of states that failed: operation and path of what was kept or lost.
@@ -160,6 +165,8 @@ pub struct Crash {
     pub found: String,
     /// Crash states that showed it.
     pub states: u64,
+    /// The strategy that chose the first of them.
+    pub found_by: String,
     /// Making the needed stores durable at once makes every one of them impossible.
     pub mended: bool,
     /// What the models of other file systems say: those that allow the state, and those that do not.

@@ -11,6 +11,7 @@
 
 pub mod baseline;
 mod finding;
+pub mod graph;
 mod helpers;
 pub mod json;
 pub mod junit;

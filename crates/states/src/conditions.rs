@@ -26,6 +26,7 @@ use crashpoint_persist::graph::{Cut, Frontier, Node, NodeId};
 use crashpoint_trace::{ContextId, SiteId, StoreKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 const WORD_BYTES: u64 = 8;
 
@@ -385,7 +386,7 @@ impl<'a> Planner<'a> {
         ByConditions {
             targets: self.targets,
             figures: self.figures,
-            cuts: BTreeMap::new(),
+            cuts: Arc::default(),
         }
     }
 }
@@ -397,7 +398,7 @@ pub struct ByConditions {
     targets: FxHashMap<u64, Vec<Planned>>,
     pub figures: Figures,
     /// States that were handed out, by reason.
-    pub cuts: BTreeMap<Reason, u64>,
+    pub cuts: Arc<Mutex<BTreeMap<Reason, u64>>>,
 }
 
 impl Strategy for ByConditions {
@@ -423,7 +424,7 @@ impl Strategy for ByConditions {
             }
         };
         let mut tried: FxHashSet<Cut> = FxHashSet::default();
-        let counts = &mut self.cuts;
+        let counts = &self.cuts;
         Box::new(targets.iter().filter_map(move |planned| {
             let cut = match planned.target {
                 Target::All => frontier.all(),
@@ -436,6 +437,7 @@ impl Strategy for ByConditions {
             if !tried.insert(cut.clone()) {
                 return None;
             }
+            let mut counts = counts.lock().expect("no panic");
             *counts.entry(planned.reason).or_default() += 1;
             let kind = Some(planned.kind);
             Some(Choice { cut, kind })

@@ -13,6 +13,7 @@ mod bounded;
 pub mod conditions;
 mod exhaustive;
 mod random;
+pub mod representative;
 
 #[cfg(test)]
 mod samples;
@@ -23,6 +24,14 @@ pub use bounded::Bounded;
 pub use conditions::ByConditions;
 pub use exhaustive::Exhaustive;
 pub use random::Random;
+pub use representative::Representative;
+
+/// A point of the recording, before anybody asks what may be lost there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Of the last event before it.
+    pub order: u64,
+}
 
 /// States of one kind are taken to be alike: where several of them fail, more of them would show
 /// nothing new.
@@ -47,6 +56,12 @@ impl From<Cut> for Choice {
 pub trait Strategy: Send {
     /// As in settings and reports.
     fn name(&self) -> &'static str;
+
+    /// Whether it has anything to try at a point. Asked before a frontier is made, which costs as
+    /// much as there is pending.
+    fn wants(&self, _: &Point) -> bool {
+        true
+    }
 
     /// Crash states to try at a point, each at most once, best first.
     fn cuts<'a>(&'a mut self, frontier: &'a Frontier) -> Box<dyn Iterator<Item = Cut> + 'a>;

@@ -6,7 +6,11 @@ use pickledb::{PickleDb, PickleDbDumpPolicy, SerializationMethod};
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
-const OPERATIONS: u32 = 3;
+/// Three are enough for what is known; `CRASHPOINT_OPERATIONS` asks for more.
+fn operations() -> u32 {
+    let wanted = std::env::var("CRASHPOINT_OPERATIONS").ok();
+    wanted.and_then(|count| count.parse().ok()).unwrap_or(3)
+}
 
 fn store(folder: &str) -> PathBuf {
     Path::new(folder).join("store")
@@ -21,7 +25,7 @@ fn verify(folder: &str, printed: &str) -> Result<(), String> {
     let printed = std::fs::read_to_string(printed).map_err(|error| error.to_string())?;
     let acknowledged = printed.lines().count() as u32;
     let store = load(folder)?;
-    for number in 1..=OPERATIONS {
+    for number in 1..=operations() {
         let value = store.get::<String>(&number.to_string());
         let wanted = format!("value {number}");
         match value {
@@ -45,7 +49,7 @@ fn main() {
         }
         ["run", folder] => {
             let mut store = load(folder).expect("a store");
-            for number in 1..=OPERATIONS {
+            for number in 1..=operations() {
                 store.set(&number.to_string(), &format!("value {number}")).expect("set");
                 println!("set {number}");
             }

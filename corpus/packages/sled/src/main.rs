@@ -4,7 +4,11 @@
 
 use std::process::exit;
 
-const OPERATIONS: u32 = 3;
+/// Three are enough for what is known; `CRASHPOINT_OPERATIONS` asks for more.
+fn operations() -> u32 {
+    let wanted = std::env::var("CRASHPOINT_OPERATIONS").ok();
+    wanted.and_then(|count| count.parse().ok()).unwrap_or(3)
+}
 
 fn open(folder: &str) -> sled::Result<sled::Db> {
     let config = sled::Config::new().path(format!("{folder}/db"));
@@ -16,7 +20,7 @@ fn verify(folder: &str, printed: &str) -> Result<(), String> {
     let printed = std::fs::read_to_string(printed).map_err(|error| error.to_string())?;
     let acknowledged = printed.lines().count() as u32;
     let db = open(folder).map_err(|error| error.to_string())?;
-    for number in 0..=OPERATIONS {
+    for number in 0..=operations() {
         let value = db.get(number.to_be_bytes()).map_err(|error| error.to_string())?;
         match value {
             None if number <= acknowledged => return Err(format!("key {number} is lost")),
@@ -40,7 +44,7 @@ fn main() {
         ["init", folder] => insert(&open(folder).expect("a store"), 0),
         ["run", folder] => {
             let db = open(folder).expect("a store");
-            for number in 1..=OPERATIONS {
+            for number in 1..=operations() {
                 insert(&db, number);
                 println!("inserted {number}");
             }

@@ -9,7 +9,7 @@ use crate::table::{Key, Met, Sighting};
 use crate::timeline::{Assumption, ListId, Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Frontier, NodeId};
-use crashpoint_states::{Choice, KindId, Strategy};
+use crashpoint_states::{Choice, KindId, Point, Strategy};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,6 +32,9 @@ pub struct Producer<'s, 'a, S: Subject> {
     list: Option<ListId>,
     varying: Arc<Vec<Place>>,
     progress: Progress,
+    /// Its name, and its number among those that are used.
+    strategy: &'static str,
+    number: usize,
 }
 
 /// Where a moment's part of the budget ends.
@@ -54,6 +57,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         shared: &'s Shared<'a, S>,
         to_workers: SyncSender<Job<S::Patch>>,
         progress: Progress,
+        strategy: (usize, &'static str),
     ) -> Self {
         Producer {
             shared,
@@ -63,6 +67,8 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             list: None,
             varying: Arc::default(),
             progress,
+            strategy: strategy.1,
+            number: strategy.0,
         }
     }
 
@@ -86,7 +92,11 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return ControlFlow::Break(());
             }
             let frontier = match self.point(moment, strategy) {
-                Ok(frontier) => frontier,
+                Ok(Some(frontier)) => frontier,
+                Ok(None) => {
+                    assumed.extend(self.assumed_before(moment));
+                    return ControlFlow::Continue(());
+                }
                 Err(error) => {
                     self.shared.fail(error.into());
                     return ControlFlow::Break(());
@@ -101,13 +111,12 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         self.progress
     }
 
-    /// What is taken to be durable after a moment: found out in the first round.
+    /// What is taken to be durable after a moment: found out in the first round of the first
+    /// strategy, and the same from then on, so that a cut means the same to all.
     fn assume(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
         let point = moment.index;
-        let progress = &self.progress;
-        if progress.round > 0 {
-            let of_point = progress.assumptions.iter().filter(|one| one.point == point);
-            return of_point.map(|one| one.node).collect();
+        if self.progress.round > 0 || self.number > 0 {
+            return self.assumed_before(moment);
         }
         self.wait();
         let nodes = self.harmful(moment, frontier);
@@ -115,6 +124,13 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         self.progress.assumptions.extend(new);
         self.progress.statistics.assumed += nodes.len() as u64;
         nodes
+    }
+
+    /// What was taken to be durable after a moment when it was looked at.
+    fn assumed_before(&self, moment: &Moment<'_>) -> Vec<NodeId> {
+        let all = self.progress.assumptions.iter();
+        let of_point = all.filter(|one| one.point == moment.index);
+        of_point.map(|one| one.node).collect()
     }
 
     /// Waits until all jobs are done, so that what follows depends on results and not on who was
@@ -185,7 +201,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         &mut self,
         moment: &Moment<'_>,
         strategy: &mut dyn Strategy,
-    ) -> Result<Frontier, WorkerError> {
+    ) -> Result<Option<Frontier>, WorkerError> {
         let subject = self.shared.subject;
         let new = &moment.durable[self.durable..];
         self.content.advance(new, moment.order)?;
@@ -199,23 +215,38 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             }
             self.varying = Arc::new(subject.varying(list));
         }
+        if self.progress.counted.len() == moment.index {
+            self.progress.counted.push(false);
+        }
+        let point = Point {
+            order: moment.order,
+        };
+        if !strategy.wants(&point) {
+            if self.progress.taken.len() == moment.index {
+                self.progress.taken.push(Taken::NOTHING);
+            }
+            return Ok(None);
+        }
         let frontier = moment.frontier();
-        if self.progress.taken.len() == moment.index {
+        if !std::mem::replace(&mut self.progress.counted[moment.index], true) {
             let count = frontier.count();
             let statistics = &mut self.progress.statistics;
-            statistics.points += 1;
             statistics.possible += &count.value;
             statistics.exact &= count.exact;
             self.progress.of_list(list).0 += &count.value;
+        }
+        if self.progress.taken.len() == moment.index {
             self.progress.taken.push(Taken::default());
         }
         let before = self.progress.taken[moment.index];
         if !before.is_done {
             let taken = self.offer_some(moment, &frontier, before, strategy);
             self.progress.taken[moment.index] = taken;
-            self.progress.statistics.chosen += taken.cuts - before.cuts;
+            let chosen = taken.cuts - before.cuts;
+            self.progress.statistics.chosen += chosen;
+            self.progress.statistics.by_strategy[self.number].chosen += chosen;
         }
-        Ok(frontier)
+        Ok(Some(frontier))
     }
 
     /// Goes on with the states of a moment.
@@ -296,6 +327,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             phase: moment.phase,
             cut: choice.cut.clone(),
             variant,
+            found_by: self.strategy,
         };
         let mut table = self.shared.table.lock().expect("no panic");
         let met = table.meet(key, sighting);
@@ -318,6 +350,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             patch,
             key,
             phase: moment.phase,
+            strategy: self.number,
             varying: Arc::clone(&self.varying),
         };
         *self.shared.open.lock().expect("no panic") += 1;

@@ -38,15 +38,25 @@ impl Default for Alike {
     }
 }
 
+impl Taken {
+    /// The strategy has nothing to try there.
+    pub const NOTHING: Taken = Taken {
+        cuts: 0,
+        is_done: true,
+    };
+}
+
 /// What a round leaves to the next one.
 pub struct Progress {
     pub round: u32,
     pub began: Instant,
     pub statistics: Statistics,
     pub assumptions: Vec<Assumption>,
-    /// By moment, as far as the walk got.
+    /// By moment, as far as the walk got; of one strategy.
     pub taken: Vec<Taken>,
     pub kinds: FxHashMap<KindId, Alike>,
+    /// By moment, whether its possible states were counted.
+    pub counted: Vec<bool>,
     /// By the run that is resumed: the budget is for both.
     tried_before: u64,
     /// Distinct states so far, whether they were tried or turned out not to need it: which ones a
@@ -68,6 +78,7 @@ impl Progress {
             assumptions: Vec::new(),
             taken: Vec::new(),
             kinds: FxHashMap::default(),
+            counted: Vec::new(),
             tried_before: known.iter().filter(was_tried).count() as u64,
             offered: 0,
         }
@@ -106,9 +117,18 @@ impl Progress {
         &mut by_list[index]
     }
 
-    pub fn end(mut self) -> (Statistics, Vec<Assumption>) {
+    /// Of the strategy that is done; the next one begins anew.
+    pub fn next_strategy(&mut self) {
         let cut = self.taken.iter().filter(|taken| !taken.is_done);
         self.statistics.points_cut += cut.count() as u64;
+        self.taken.clear();
+        self.round = 0;
+    }
+
+    pub fn end(mut self) -> (Statistics, Vec<Assumption>) {
+        self.statistics.points = self.counted.len() as u64;
+        // What nobody looked at was not counted.
+        self.statistics.exact &= self.counted.iter().all(|counted| *counted);
         (self.statistics, self.assumptions)
     }
 }

@@ -139,7 +139,7 @@ impl<'a> Files<'a> {
 
     /// Whether a call says that something is done: by the end of a line, or by anything at all in a
     /// program that prints no lines.
-    fn acknowledges(&self, call: &Call<'_>) -> bool {
+    pub(super) fn acknowledges(&self, call: &Call<'_>) -> bool {
         stdout(call).any(|bytes| !self.prints_lines || bytes.contains(&b'\n'))
     }
 
@@ -290,14 +290,7 @@ impl<'a> Subject for Files<'a> {
         let mut hasher = FxHasher::default();
         node.stack.hash(&mut hasher);
         std::mem::discriminant(&node.kind).hash(&mut hasher);
-        let mut in_number = false;
-        for byte in node.path.bytes() {
-            let digit = byte.is_ascii_digit();
-            if !(digit && in_number) {
-                (if digit { b'#' } else { byte }).hash(&mut hasher);
-            }
-            in_number = digit;
-        }
+        hash_class(&node.path, &mut hasher);
         hasher.finish()
     }
 
@@ -321,6 +314,18 @@ impl<'a> Subject for Files<'a> {
             done: fine,
             end: ended.end,
         }
+    }
+}
+
+/// What kind of file it is, by its name: numbers in it count things that are alike.
+pub(super) fn hash_class(path: &str, hasher: &mut FxHasher) {
+    let mut in_number = false;
+    for byte in path.bytes() {
+        let digit = byte.is_ascii_digit();
+        if !(digit && in_number) {
+            (if digit { b'#' } else { byte }).hash(hasher);
+        }
+        in_number = digit;
     }
 }
 

@@ -85,7 +85,7 @@ pub struct Test {
     #[arg(long, value_name = "FILE", help_heading = "Operations")]
     pub ops_file: Option<PathBuf>,
 
-    /// Which crash states are tried [default: conditions, with --dir: bounded]
+    /// Which crash states are tried [default: conditions, with --dir: representative]
     #[arg(long, value_name = "STRATEGY", value_enum, help_heading = "Crashes")]
     pub strategy: Option<Strategy>,
     /// With --strategy bounded: how many cache lines may differ [default: 2], or with --dir files,
@@ -99,6 +99,22 @@ pub struct Test {
     /// but seldom; 0 for all [default: 8]
     #[arg(long, value_name = "N", help_heading = "Crashes")]
     pub per_kind: Option<u64>,
+    /// With --strategy representative: how many sets of a behaviour's parts are tried at a crash
+    /// point, with the rest kept and with the rest lost [default: 64]
+    #[arg(long, value_name = "N", help_heading = "Crashes")]
+    pub sets: Option<u64>,
+    /// With --strategy representative and --dir: calls that are further apart belong to different
+    /// behaviours (DBSCAN's epsilon) [default: 10]
+    #[arg(long, value_name = "CALLS", help_heading = "Crashes")]
+    pub gap: Option<u32>,
+    /// With --strategy representative and --dir: how many calls, each within --gap of another, hold
+    /// a behaviour together (DBSCAN's minimum) [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Crashes")]
+    pub neighbours: Option<u32>,
+    /// With --strategy representative and --dir: a behaviour that repeats itself begins anew after
+    /// this many calls, if neither a sync nor an output tells its rounds apart [default: 64]
+    #[arg(long, value_name = "CALLS", help_heading = "Crashes")]
+    pub round: Option<u32>,
     /// How often the power goes out: `once`, or once more during recovery (`crash`) [default: once]
     #[arg(long, value_name = "WHEN", value_enum, help_heading = "Crashes")]
     pub recovery: Option<Recovery>,

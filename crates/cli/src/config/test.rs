@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use crashpoint_blocks::FileSystem;
+use crashpoint_check::files::behaviours::Division;
 use crashpoint_check::output::Ignored;
 use crashpoint_search::{self as search, ArgumentKind, KeySettings, OperationKind};
+use crashpoint_states::representative::Limits;
 use serde::Deserialize;
 
 use super::template::{CHECK, Template};
@@ -32,6 +34,10 @@ pub struct TestSection {
     bound: Option<u32>,
     random_states: Option<u64>,
     per_kind: Option<u64>,
+    sets: Option<u64>,
+    gap: Option<u32>,
+    neighbours: Option<u32>,
+    round: Option<u32>,
     oracle: Option<String>,
     check: Option<String>,
     ignore: Vec<String>,
@@ -56,12 +62,41 @@ pub enum Strategy {
     /// States that violate what the program's own behaviour says must hold; see `crashpoint infer`
     #[default]
     Conditions,
+    /// `conditions` first, then `representative` with what is left of the budget; for memory
+    Auto,
     /// Every distinct state
     Exhaustive,
     /// States in which at most --bound cache lines differ from what was stored so far
     Bounded,
     /// --random-states of each crash point, by --seed
     Random,
+    /// States inside of update behaviours that stand for all others like them
+    Representative,
+}
+
+/// How a recording is divided into update behaviours, and how much of one is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Representatives {
+    /// Sets of a representative's nodes at one crash point.
+    pub sets: u64,
+    /// DBSCAN over the positions of calls: how far apart neighbours may be, and how many of them,
+    /// itself counted, hold a cluster together.
+    pub gap: u32,
+    pub neighbours: u32,
+    /// Calls after which a behaviour that repeats itself is taken to begin anew.
+    pub round: u32,
+}
+
+impl Default for Representatives {
+    fn default() -> Representatives {
+        let division = Division::default();
+        Representatives {
+            sets: Limits::default().sets as u64,
+            gap: division.time.gap,
+            neighbours: division.time.least,
+            round: division.rounds.most_steps as u32,
+        }
+    }
 }
 
 /// How it is judged what a crash left, besides failures that anybody can see.
@@ -104,6 +139,7 @@ pub struct TestSettings {
     pub random_states: u64,
     /// Of each kind of violation, before they are seldom.
     pub per_kind: u64,
+    pub representative: Representatives,
     pub oracle: Oracle,
     /// [`CHECK`] can be filled in.
     pub check: Option<Template>,
@@ -145,6 +181,7 @@ impl Default for TestSettings {
             bound: None,
             random_states: 20,
             per_kind: 8,
+            representative: Representatives::default(),
             oracle: Oracle::default(),
             check: None,
             ignored: Ignored::default(),
@@ -198,6 +235,12 @@ impl TestSection {
             bound: self.bound,
             random_states: self.random_states.unwrap_or(base.random_states),
             per_kind: self.per_kind.unwrap_or(base.per_kind),
+            representative: Representatives {
+                sets: self.sets.unwrap_or(base.representative.sets),
+                gap: self.gap.unwrap_or(base.representative.gap),
+                neighbours: self.neighbours.unwrap_or(base.representative.neighbours),
+                round: self.round.unwrap_or(base.representative.round),
+            },
             oracle: oracle.unwrap_or(by_default(check.is_some())),
             check,
             ignored: Ignored(self.ignore),
@@ -280,6 +323,11 @@ impl TestSettings {
         self.bound = options.bound.or(self.bound);
         self.random_states = options.random_states.unwrap_or(self.random_states);
         self.per_kind = options.per_kind.unwrap_or(self.per_kind);
+        let representative = &mut self.representative;
+        representative.sets = options.sets.unwrap_or(representative.sets);
+        representative.gap = options.gap.unwrap_or(representative.gap);
+        representative.neighbours = options.neighbours.unwrap_or(representative.neighbours);
+        representative.round = options.round.unwrap_or(representative.round);
         if let Some(check) = &options.check {
             self.check = Some(check.clone());
             self.oracle = by_default(true);

@@ -4,6 +4,7 @@ use super::*;
 use crashpoint_abi::Level;
 use crashpoint_blocks::FileSystem;
 use crashpoint_check::output::Ignored;
+use test::Representatives;
 
 fn load(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, ConfigError> {
     let folder = tempfile::tempdir().unwrap();
@@ -110,6 +111,11 @@ values = "5..6"
 strategy = "bounded"
 bound = 3
 random-states = 7
+per-kind = 3
+sets = 4
+gap = 5
+neighbours = 2
+round = 6
 check = "./check {pool} {printed}"
 ignore = ["recovered *"]
 suffix = 5
@@ -172,6 +178,13 @@ fn every_key_of_a_test_is_understood() {
         strategy: Some(Strategy::Bounded),
         bound: Some(3),
         random_states: 7,
+        per_kind: 3,
+        representative: Representatives {
+            sets: 4,
+            gap: 5,
+            neighbours: 2,
+            round: 6,
+        },
         oracle: Oracle::None,
         check: test.check.clone(),
         ignored: Ignored(vec!["recovered *".to_owned()]),
@@ -285,7 +298,8 @@ fn for_test(text: &str, line: &str) -> Result<Settings, ConfigError> {
 #[test]
 fn options_of_a_test_win_over_the_file() {
     let line = "--operations 3 --seed 4 --ops-file o --strategy random --bound 1 \
-                --random-states 2 --oracle output --check ./c --ignore a --ignore b* --suffix 6 \
+                --random-states 2 --per-kind 5 --sets 1 --gap 2 --neighbours 3 --round 4 \
+                --oracle output --check ./c --ignore a --ignore b* --suffix 6 \
                 --no-probe --no-prune \
                 --recovery once --timeout 3s --memory 1G --states 5 --states-per-point 0 \
                 --time 2m -j 0 --baseline b --confirm btrfs --model msync --pm x{pool} --operation f \
@@ -298,6 +312,13 @@ fn options_of_a_test_win_over_the_file() {
         strategy: Some(Strategy::Random),
         bound: Some(1),
         random_states: 2,
+        per_kind: 5,
+        representative: Representatives {
+            sets: 1,
+            gap: 2,
+            neighbours: 3,
+            round: 4,
+        },
         oracle: Oracle::Output,
         check: settings.test.check.clone(),
         ignored: Ignored(vec!["a".to_owned(), "b*".to_owned()]),

@@ -1,16 +1,17 @@
 //! Which crash states are tried: from settings to a strategy.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
+use clap::ValueEnum as _;
 use crashpoint_check::plan::Plan;
 use crashpoint_check::timeline::{ListId, Phase, Timeline, Walk};
 use crashpoint_flow::Unfollowed;
 use crashpoint_infer::{Inferred, Rule, infer};
 use crashpoint_persist::graph::Model;
 use crashpoint_report::ConditionFigures;
-use crashpoint_states::conditions::{At, Planner, Reason};
-use crashpoint_states::{self as states, ByConditions};
-
+use crashpoint_states::conditions::{At, Figures, Planner, Reason};
+use crashpoint_states::{self as states, ByConditions, representative};
 use rustc_hash::FxHashSet;
 
 use super::{Clock, Prepared, conditions};
@@ -19,106 +20,140 @@ use crate::config::{self, Settings};
 /// What is meant where nothing is said.
 pub fn kind(settings: &Settings) -> config::Strategy {
     let by_default = match settings.target.dir {
-        // The states of a folder are costly, and most that goes wrong there is one thing.
-        Some(_) => config::Strategy::Bounded,
+        Some(_) => config::Strategy::Representative,
         None => config::Strategy::Conditions,
     };
     settings.test.strategy.unwrap_or(by_default)
 }
 
 /// As in settings and reports.
-pub fn name(settings: &Settings) -> &'static str {
-    match kind(settings) {
-        config::Strategy::Conditions => "conditions",
-        config::Strategy::Exhaustive => "exhaustive",
-        config::Strategy::Bounded => "bounded",
-        config::Strategy::Random => "random",
-    }
+pub fn name(settings: &Settings) -> String {
+    let value = kind(settings).to_possible_value();
+    value.map_or(String::new(), |value| value.get_name().to_owned())
 }
 
 /// Whether the recording must say what depends on what.
 pub fn needs_flow(settings: &Settings) -> bool {
-    settings.target.dir.is_none() && kind(settings) == config::Strategy::Conditions
+    let kind = kind(settings);
+    let conditions = matches!(kind, config::Strategy::Conditions | config::Strategy::Auto);
+    settings.target.dir.is_none() && conditions
 }
 
-/// A strategy that needs no recording. For `conditions`, where there is nothing to infer from, what
-/// comes nearest to it.
-pub fn plain(settings: &Settings) -> Box<dyn states::Strategy> {
+/// Strategies, to be used one after the other.
+pub struct Strategies {
+    pub all: Vec<Box<dyn states::Strategy>>,
+    /// What representatives were found, if that was asked for.
+    pub plan: Option<Arc<representative::Plan>>,
+    conditions: Option<ByInference>,
+}
+
+/// What there is to tell of conditions.
+struct ByInference {
+    inferred: Inferred,
+    /// Lists of operations that run after one of the states.
+    lists: FxHashSet<ListId>,
+    planned: Figures,
+    cuts: Arc<Mutex<BTreeMap<Reason, u64>>>,
+}
+
+/// Strategies that need no inference. `representatives` is asked for if they are wanted. For
+/// `conditions`, where there is nothing to infer from, what comes nearest to it.
+pub fn strategies(
+    settings: &Settings,
+    representatives: impl FnOnce() -> representative::Plan,
+) -> Strategies {
     let test = &settings.test;
+    // The states of a folder are costly, and most that goes wrong there is one thing.
     let few = match settings.target.dir {
         Some(_) => 1,
         None => 2,
     };
     let bound = test.bound.unwrap_or(few) as usize;
+    let one = |strategy: Box<dyn states::Strategy>| Strategies {
+        all: vec![strategy],
+        plan: None,
+        conditions: None,
+    };
     match kind(settings) {
-        config::Strategy::Exhaustive => Box::new(states::Exhaustive::default()),
-        config::Strategy::Bounded => Box::new(states::Bounded::new(bound)),
-        config::Strategy::Conditions => Box::new(states::Bounded::new(1)),
+        config::Strategy::Exhaustive => one(Box::<states::Exhaustive>::default()),
+        config::Strategy::Bounded => one(Box::new(states::Bounded::new(bound))),
+        config::Strategy::Conditions => one(Box::new(states::Bounded::new(1))),
         config::Strategy::Random => {
-            Box::new(states::Random::new(test.seed, test.random_states as usize))
+            let states = test.random_states as usize;
+            one(Box::new(states::Random::new(test.seed, states)))
+        }
+        config::Strategy::Representative | config::Strategy::Auto => {
+            let plan = Arc::new(representatives());
+            let sets = test.representative.sets as usize;
+            let sized = representative::Representative::by_size(&plan, sets);
+            let boxed = |one| -> Box<dyn states::Strategy> { Box::new(one) };
+            Strategies {
+                all: sized.into_iter().map(boxed).collect(),
+                plan: Some(plan),
+                conditions: None,
+            }
         }
     }
 }
 
-/// The strategy of a test of memory.
-pub enum Chosen {
-    Plain(Box<dyn states::Strategy>),
-    Conditions {
-        strategy: Box<ByConditions>,
-        /// Lists of operations that run after one of its states.
-        lists: FxHashSet<ListId>,
-        inferred: Box<Inferred>,
-    },
+/// The strategies of a test of memory.
+pub fn for_memory(
+    settings: &Settings,
+    prepared: &Prepared,
+    plan: &Plan<'_>,
+    timeline: &Timeline,
+    clock: &mut Clock,
+    representatives: impl FnOnce(&mut Clock) -> representative::Plan,
+) -> Strategies {
+    if !needs_flow(settings) {
+        return strategies(settings, || representatives(clock));
+    }
+    let mut inferred = clock.time("infer", || infer(&prepared.recording, &prepared.program));
+    conditions::apply(settings, prepared, &mut inferred.conditions);
+    let (strategy, lists) = clock.time("violations", || {
+        violations(settings, prepared, plan, timeline, &inferred)
+    });
+    let conditions = Some(ByInference {
+        lists,
+        planned: strategy.figures.clone(),
+        cuts: Arc::clone(&strategy.cuts),
+        inferred,
+    });
+    let mut chosen = match kind(settings) {
+        config::Strategy::Auto => strategies(settings, || representatives(clock)),
+        _ => Strategies {
+            all: Vec::new(),
+            plan: None,
+            conditions: None,
+        },
+    };
+    chosen.all.insert(0, Box::new(strategy));
+    chosen.conditions = conditions;
+    chosen
 }
 
-impl Chosen {
-    pub fn new(
-        settings: &Settings,
-        prepared: &Prepared,
-        plan: &Plan<'_>,
-        timeline: &Timeline,
-        clock: &mut Clock,
-    ) -> Chosen {
-        if !needs_flow(settings) {
-            return Chosen::Plain(plain(settings));
-        }
-        let mut inferred = clock.time("infer", || infer(&prepared.recording, &prepared.program));
-        conditions::apply(settings, prepared, &mut inferred.conditions);
-        let (strategy, lists) = clock.time("violations", || {
-            violations(settings, prepared, plan, timeline, &inferred)
-        });
-        Chosen::Conditions {
-            strategy: Box::new(strategy),
-            lists,
-            inferred: Box::new(inferred),
-        }
+impl Strategies {
+    pub fn behaviours(&self) -> u64 {
+        self.plan.as_ref().map_or(0, |plan| plan.behaviours)
     }
 
-    /// Whether states are tried after which this list runs.
+    pub fn representatives(&self) -> u64 {
+        let count = self.plan.as_ref().map(|plan| plan.representatives.len());
+        count.unwrap_or(0) as u64
+    }
+
+    /// Whether states may be tried after which this list runs.
     pub fn wants(&self, list: ListId) -> bool {
-        match self {
-            Chosen::Plain(_) => true,
-            Chosen::Conditions { lists, .. } => lists.contains(&list),
+        match &self.conditions {
+            Some(conditions) if self.all.len() == 1 => conditions.lists.contains(&list),
+            Some(_) | None => true,
         }
     }
 
-    pub fn strategy(&mut self) -> &mut dyn states::Strategy {
-        match self {
-            Chosen::Plain(strategy) => strategy.as_mut(),
-            Chosen::Conditions { strategy, .. } => strategy.as_mut(),
-        }
-    }
-}
-
-impl Chosen {
     /// What was inferred, and what was made of it.
     pub fn figures(&self) -> Option<ConditionFigures> {
-        let Chosen::Conditions {
-            strategy, inferred, ..
-        } = self
-        else {
-            return None;
-        };
+        let conditions = self.conditions.as_ref()?;
+        let inferred = &conditions.inferred;
         let by_rule = |rule: Rule| {
             let hints = inferred.conditions.hints().iter();
             let of_rule = hints.filter(|hint| hint.rule == rule);
@@ -133,10 +168,10 @@ impl Chosen {
         };
         Some(ConditionFigures {
             inferred: Rule::ALL.map(by_rule).into(),
-            violations: named(&strategy.figures.met),
-            chosen: named(&strategy.figures.taken),
-            states: named(&strategy.cuts),
-            kinds: strategy.figures.kinds,
+            violations: named(&conditions.planned.met),
+            chosen: named(&conditions.planned.taken),
+            states: named(&conditions.cuts.lock().expect("no panic")),
+            kinds: conditions.planned.kinds,
             unfollowed: unfollowed(&inferred.followed.unfollowed),
         })
     }

@@ -10,6 +10,7 @@ mod conditions;
 pub mod files;
 pub mod folder;
 mod ground;
+pub mod picture;
 mod plan;
 mod progress;
 pub mod replay_data;
@@ -19,12 +20,14 @@ mod statistics;
 mod story;
 mod target;
 mod tell;
+mod types;
 mod workload;
 
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crashpoint_check::behaviours::{self, Divided};
 use crashpoint_check::explore::{ExploreError, Explored, Statistics};
 use crashpoint_check::journal::JournalError;
 use crashpoint_check::memory::Memory;
@@ -38,13 +41,17 @@ use crashpoint_report::{ConditionFigures, Finding, Report, Severity, json, junit
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
 
+use crashpoint_persist::graph::NodeId;
+use crashpoint_report::resolve::Resolver;
+use crashpoint_states::representative::Behaviour;
+use types::Types;
+
 use crate::arguments;
 use crate::config::{ConfigError, Recovery, Settings};
 use crate::exit::{Ending, Exit};
 use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::lint;
 use crate::output::Output;
-use choose::Chosen;
 use files::FilesError;
 use folder::{FolderError, Held};
 use ground::Ground;
@@ -295,6 +302,8 @@ pub struct Tested {
     pub details: Vec<tell::Detail>,
     pub problems: Vec<String>,
     pub conditions: Option<ConditionFigures>,
+    /// Update behaviours, and those that stand for all.
+    pub behaviours: (u64, u64),
 }
 
 fn test(
@@ -311,7 +320,18 @@ fn test(
     let timeline = clock.time("analyse", || walk.survey());
     plan::check(settings, prepared, &timeline)?;
     let mut workers = clock.time("start", || plan.workers())?;
-    let mut chosen = Chosen::new(settings, prepared, &plan, &timeline, clock);
+    let (mut untyped, mut written) = (None, Ok(()));
+    let mut chosen = choose::for_memory(settings, prepared, &plan, &timeline, clock, |clock| {
+        clock.time("behaviours", || {
+            let (recording, program) = (&prepared.recording, &prepared.program);
+            let mut types = Types::new(recording, program);
+            let divided = behaviours::plan(recording, &plan.operations, plan.model, &mut types);
+            untyped = Some((divided.untyped, divided.typed + divided.untyped));
+            written = write_behaviours(held, prepared, &timeline, &divided, &types);
+            divided.plan
+        })
+    });
+    written?;
     let references = clock.time("references", || {
         let wanted = |list| chosen.wants(list);
         references::references(&plan, &timeline, &mut workers, &prepared.printed, wanted)
@@ -321,6 +341,12 @@ fn test(
     }
     let identity = plan::identity(settings, prepared);
     let mut problems = Vec::new();
+    if let Some((untyped @ 1.., all)) = untyped {
+        problems.push(format!(
+            "of {all} words that were stored, {untyped} belong to no object whose type is known: \
+             they are divided by the calls that led to them"
+        ));
+    }
     if timeline.points == 0 {
         problems.push(
             "the operations stored nothing to persistent memory, so that there is nothing to lose"
@@ -343,7 +369,7 @@ fn test(
         resume,
         watcher: &progress,
     };
-    let (explored, refuted) = search.run(chosen.strategy(), &mut checkers, clock)?;
+    let (explored, refuted) = search.run(&mut chosen.all, &mut checkers, clock)?;
     drop(checkers);
     if refuted {
         problems.push(
@@ -359,7 +385,27 @@ fn test(
     })?;
     tested.problems = problems;
     tested.conditions = chosen.figures();
+    tested.behaviours = (chosen.behaviours(), chosen.representatives());
     Ok(tested)
+}
+
+/// Pictures of what is to be tried.
+fn write_behaviours(
+    held: &Held,
+    prepared: &Prepared,
+    timeline: &Timeline,
+    divided: &Divided,
+    types: &Types<'_>,
+) -> Result<(), FolderError> {
+    let resolver = Resolver::new(&prepared.recording, &prepared.program);
+    let tell = |node: NodeId| tell::told(&resolver, &timeline.nodes[node.index()]);
+    let name = |one: &Behaviour| types.name(one.of).unwrap_or("all").to_owned();
+    let (plan, facts) = (&divided.plan, &divided.facts);
+    let written = picture::write_behaviours(&held.path, plan, facts, &name, &tell);
+    written.map_err(|source| FolderError::Io {
+        path: held.path.clone(),
+        source,
+    })
 }
 
 /// Waiting for a hang costs as much as thousands of checks. What takes twenty times as much of a
@@ -403,6 +449,7 @@ fn explain(
         details,
         problems: Vec::new(),
         conditions: None,
+        behaviours: (0, 0),
     })
 }
 

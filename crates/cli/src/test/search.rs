@@ -26,7 +26,7 @@ impl<S: Subject> Search<'_, S> {
     /// nothing was left out.
     pub fn run<C: Checker<Patch = S::Patch>>(
         &self,
-        strategy: &mut dyn Strategy,
+        strategies: &mut [Box<dyn Strategy>],
         checkers: &mut [C],
         clock: &mut Clock,
     ) -> Result<(Explored, bool), TestError> {
@@ -46,7 +46,7 @@ impl<S: Subject> Search<'_, S> {
                 known,
                 watcher: self.watcher,
             };
-            Ok(explore::explore(&exploration, strategy, checkers)?)
+            Ok(explore::explore(&exploration, strategies, checkers)?)
         };
         // The run that is resumed may have been killed after it had found this out.
         let refuted = known.iter().any(|result| result.how == How::Refutes);

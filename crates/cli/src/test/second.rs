@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Stdio;
 
+use crashpoint_check::behaviours;
 use crashpoint_check::explore::{self, Exploration, Watcher};
 use crashpoint_check::image::{self, Image};
 use crashpoint_check::judge::References;
@@ -25,6 +26,7 @@ use crashpoint_trace::program::Program;
 
 use super::folder::Held;
 use super::target::{self, TargetError};
+use super::types::Types;
 use super::workload::Workload;
 use super::{Prepared, TestError, Tested, choose, explain, plan, tell, tighten};
 use crate::config::{ConfigError, Settings};
@@ -229,7 +231,10 @@ impl Again<'_> {
             tighten(&mut worker.limits, self.settings, &self.tested.references);
             worker.rewind()?;
         }
-        let mut strategy = choose::plain(self.settings);
+        let mut strategies = choose::strategies(self.settings, || {
+            let mut types = Types::new(recording, &recovery.program);
+            behaviours::plan(recording, &plan.operations, plan.model, &mut types).plan
+        });
         let memory = Memory {
             plan: &plan,
             timeline: &timeline,
@@ -244,7 +249,7 @@ impl Again<'_> {
             watcher: &Silent,
         };
         let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
-        let explored = explore::explore(&exploration, strategy.as_mut(), &mut checkers)?;
+        let explored = explore::explore(&exploration, &mut strategies.all, &mut checkers)?;
         drop(checkers);
         let references = AllReferences {
             lists: references,

@@ -36,6 +36,9 @@ pub fn print(report: &Report, output: &mut Output) -> io::Result<()> {
         clusters,
         conditions,
         model_shown_by: _,
+        behaviours,
+        representatives,
+        by_strategy,
     } = test;
     let at_least = if *possible_exact { "" } else { "at least " };
     let possible = short(possible_states);
@@ -51,6 +54,16 @@ pub fn print(report: &Report, output: &mut Output) -> io::Result<()> {
          verdict, {unexplained_states} not explained\n\
          {points_cut} crash points cut short by a budget, {points_left} not reached\n"
     );
+    if *behaviours > 0 {
+        text += &format!(
+            "{behaviours} update behaviours, of which {representatives} stand for all of them\n"
+        );
+    }
+    if by_strategy.len() > 1 {
+        for (name, chosen, tried) in by_strategy {
+            text += &format!("by {name}: {chosen} chosen, {tried} tried\n");
+        }
+    }
     if let Some(conditions) = conditions {
         text += &of_conditions(conditions);
     }

@@ -3,19 +3,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crashpoint_check::behaviours;
 use crashpoint_check::explore::Statistics;
 use crashpoint_check::minimise::{Cause, Causes, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::references::{AllReferences, Forgotten};
 use crashpoint_check::timeline::{Phase, Timeline};
 use crashpoint_check::worker::{Worker, WorkerError};
-use crashpoint_persist::graph::NodeId;
+use crashpoint_persist::graph::{Node, NodeId};
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{
     Crash, Finding, Location, Place, Report, Rule, Severity, Spot, Step, TestFigures,
 };
+use crashpoint_states::representative::Facts;
 
 use super::folder::Held;
+use super::picture::{self, Picture};
 use super::replay_data::{self, Replay};
 use super::{Prepared, TestError, Tested, choose, plan, story};
 use crate::config::{self, Settings};
@@ -208,6 +211,10 @@ pub fn findings(
         resolver: &resolver,
     };
     let mut findings = Vec::new();
+    let facts = match tested.causes.causes.is_empty() {
+        true => Facts::default(),
+        false => behaviours::facts(&prepared.recording, plan::model(settings.target.model)),
+    };
     for (index, (cause, detail)) in tested.causes.causes.iter().zip(&tested.details).enumerate() {
         let folder = held.file("findings").join((index + first).to_string());
         replay_data::write(&folder, &detail.replay).map_err(|source| {
@@ -216,7 +223,20 @@ pub fn findings(
                 source,
             })
         })?;
-        findings.push(teller.finding(cause, detail, &shown(&folder)));
+        let finding = teller.finding(cause, detail, &shown(&folder));
+        let picture = Picture {
+            title: format!("{}: {}", finding.rule, finding.message),
+            facts: &facts,
+            nodes: picture::fates(&cause.state.kept, &cause.state.lost),
+            tell: &|node| told(&resolver, &tested.timeline.nodes[node.index()]),
+        };
+        picture::write(&folder, &picture.graph()).map_err(|source| {
+            TestError::Folder(super::folder::FolderError::Io {
+                path: folder.clone(),
+                source,
+            })
+        })?;
+        findings.push(finding);
     }
     findings.extend(
         tested
@@ -226,6 +246,16 @@ pub fn findings(
             .map(|first| teller.forgotten(first)),
     );
     Ok(findings)
+}
+
+/// A store and where it was made, for pictures.
+pub fn told(resolver: &Resolver<'_>, node: &Node) -> (String, String) {
+    let place = resolver.location_of(node.site, node.context, 0).map(|at| {
+        let file = at.file.rsplit('/').next().unwrap_or_default();
+        format!("{file}:{} in {}", at.line, at.function)
+    });
+    let text = format!("store at {:#x}", node.address.offset());
+    (text, place.unwrap_or_default())
 }
 
 pub fn report(
@@ -250,6 +280,8 @@ pub fn report(
             operations: tested.timeline.operations.len() as u64,
             unexplained_states: tested.causes.unexplained,
             conditions: tested.conditions.clone(),
+            behaviours: tested.behaviours.0,
+            representatives: tested.behaviours.1,
             ..figures(settings, statistics, seconds)
         }),
     }
@@ -266,7 +298,7 @@ pub fn figures(
         .filter(|(phase, _)| phase.starts_with("explore"));
     let explored: f64 = explore.map(|(_, time)| time).sum();
     TestFigures {
-        strategy: choose::name(settings).to_owned(),
+        strategy: choose::name(settings),
         crash_points: statistics.points,
         possible_states: statistics.possible.to_string(),
         possible_exact: statistics.exact,
@@ -283,9 +315,25 @@ pub fn figures(
         points_cut: statistics.points_cut,
         points_left: statistics.points_left,
         states_per_second: statistics.tried as f64 / explored.max(1e-9),
+        by_strategy: by_strategy(statistics),
         seconds,
         ..TestFigures::default()
     }
+}
+
+/// Strategies of one name, one after the other, are one.
+fn by_strategy(statistics: &Statistics) -> Vec<(String, u64, u64)> {
+    let mut all: Vec<(String, u64, u64)> = Vec::new();
+    for share in &statistics.by_strategy {
+        match all.last_mut() {
+            Some((name, chosen, tried)) if name == share.strategy => {
+                *chosen += share.chosen;
+                *tried += share.tried;
+            }
+            Some(_) | None => all.push((share.strategy.to_owned(), share.chosen, share.tried)),
+        }
+    }
+    all
 }
 
 /// Relative to where we are, if that is shorter.
@@ -417,6 +465,7 @@ impl Teller<'_> {
                 expected: detail.expected.clone(),
                 found: detail.found.clone(),
                 states: cause.states,
+                found_by: cause.found_by.to_owned(),
                 mended: cause.mended_by_persisting,
                 replay: format!("crashpoint replay {folder}"),
                 ..Crash::default()

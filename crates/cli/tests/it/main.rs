@@ -4,11 +4,13 @@
 
 mod compiling;
 mod files;
+mod inferring;
 mod judging;
 mod linting;
 mod pruning;
 mod recording;
 mod recovering;
+mod representing;
 mod resuming;
 mod showing;
 mod support;

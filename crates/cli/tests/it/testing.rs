@@ -3,14 +3,7 @@
 
 use std::fs;
 
-use crate::support::{LOG, Stage};
-
-/// The line of the log store that ends with a comment.
-fn line_of(comment: &str) -> u64 {
-    let ends = |line: &str| line.ends_with(comment);
-    let index = LOG.lines().position(ends).expect("a marked line");
-    index as u64 + 1
-}
+use crate::support::{LOG, Stage, line_of};
 
 #[test]
 fn a_store_that_goes_ahead_is_found_at_its_line() {
@@ -21,7 +14,7 @@ fn a_store_that_goes_ahead_is_found_at_its_line() {
         .prints("error[ordering]")
         .prints("pool->count++; // ahead")
         .prints("1 finding in ")
-        .prints("strategy exhaustive");
+        .prints("strategy conditions");
     let report = stage.json("crashpoint.out/findings.json");
     let findings = report["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1, "{report:#}");
@@ -124,7 +117,14 @@ fn the_target_is_built_first_by_the_compiler_beside_us() {
 fn operations_come_from_a_file_and_strategies_by_name() {
     let stage = Stage::with_log(&[]);
     stage.write("list", "put 5 6\n# a comment\n\nget 5\n");
-    for strategy in ["exhaustive", "bounded", "random"] {
+    for strategy in [
+        "conditions",
+        "auto",
+        "exhaustive",
+        "bounded",
+        "random",
+        "representative",
+    ] {
         let arguments = ["test", "--ops-file", "list", "--strategy", strategy];
         stage.run(&arguments).ended(2).prints("put 5 6");
         let report = stage.json("crashpoint.out/findings.json");

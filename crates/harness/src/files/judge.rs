@@ -190,6 +190,8 @@ mod tests {
             findings: vec![finding],
             problems: Vec::new(),
             states: 1,
+            behaviours: 0,
+            representatives: 0,
             seconds: 0.0,
         };
         judge_files(&case(), model, &outcome).complaints().len()
@@ -218,6 +220,8 @@ mod tests {
             findings: Vec::new(),
             problems: Vec::new(),
             states: 1,
+            behaviours: 0,
+            representatives: 0,
             seconds: 0.0,
         };
         assert_eq!(judge_files(&case(), "xfs", &silent).complaints().len(), 1);

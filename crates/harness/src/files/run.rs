@@ -70,6 +70,9 @@ pub struct FileOutcome {
     pub problems: Vec<String>,
     /// Crash states that were tried.
     pub states: u64,
+    /// Update behaviours, and those that were tried for all of them.
+    pub behaviours: u64,
+    pub representatives: u64,
     pub seconds: f64,
 }
 
@@ -206,14 +209,25 @@ impl FileWorkshop {
         Ok(String::from_utf8_lossy(&run.stdout).into_owned())
     }
 
-    /// Crashes the target under a model.
+    /// Crashes the target under a model, by the strategy that is the default for files.
     pub fn crash(&self, target: &Target, model: &str) -> Result<FileOutcome, Error> {
+        self.crash_by(target, model, None)
+    }
+
+    /// Crashes the target under a model.
+    pub fn crash_by(
+        &self,
+        target: &Target,
+        model: &str,
+        strategy: Option<&str>,
+    ) -> Result<FileOutcome, Error> {
         let (tree, folder) = self.tree(target)?;
         let out = tree.path().join("out");
         let mut test = Command::new(self.tools.crashpoint());
         test.args(["test", "--no-config", "--format", "json", "--fs", model]);
         test.arg("--dir").arg(&folder).arg("--out").arg(&out);
         test.arg("--check").arg(target.verify.join(" "));
+        test.args(strategy.iter().flat_map(|name| ["--strategy", *name]));
         let run = filled(&target.run, &folder, None);
         test.arg("--").arg(run.get_program()).args(run.get_args());
         // Callers run several at once.
@@ -302,6 +316,8 @@ struct WireCrash {
 #[derive(Deserialize)]
 struct WireFigures {
     tried_states: u64,
+    behaviours: u64,
+    representatives: u64,
     /// By phase.
     seconds: BTreeMap<String, f64>,
 }
@@ -318,6 +334,8 @@ impl From<Document> for FileOutcome {
             findings: document.findings.into_iter().map(finding).collect(),
             problems: document.problems,
             states: document.test.tried_states,
+            behaviours: document.test.behaviours,
+            representatives: document.test.representatives,
             seconds: document.test.seconds.values().sum(),
         }
     }

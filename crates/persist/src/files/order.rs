@@ -74,6 +74,10 @@ impl Order {
         self.marks[node.index()].track == JOURNAL
     }
 
+    pub fn is_behind_journal(&self, node: NodeId) -> bool {
+        self.marks[node.index()].behind.is_some()
+    }
+
     pub fn pending(&self) -> usize {
         self.pending
     }

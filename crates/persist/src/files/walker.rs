@@ -31,6 +31,14 @@ struct Origin {
     stack: u32,
 }
 
+/// What a node needs: these, and all of the journal so far if it is in it or behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs<'w> {
+    pub nodes: &'w [NodeId],
+    pub is_in_journal: bool,
+    pub is_behind_journal: bool,
+}
+
 /// Follows a recording and knows what a crash may lose.
 ///
 /// Pure, and linear in the nodes issued: each is added once and becomes durable at most once.
@@ -406,6 +414,15 @@ impl<'a> Walker<'a> {
     /// All nodes so far, in the order of issue; a [`NodeId`] is an index.
     pub fn nodes(&self) -> &[MicroOp<'a>] {
         &self.nodes
+    }
+
+    /// What a pending node waits for.
+    pub fn needs(&self, node: NodeId) -> Needs<'_> {
+        Needs {
+            nodes: self.order.needs(node),
+            is_in_journal: self.order.is_in_journal(node),
+            is_behind_journal: self.order.is_behind_journal(node),
+        }
     }
 
     /// Nodes that became durable since the last call, ascending.

@@ -17,6 +17,7 @@ pub struct Crash<'a> {
     expected: &'a [String],
     found: &'a str,
     states: u64,
+    found_by: &'a str,
     mended: bool,
     possible_on: &'a [String],
     impossible_on: &'a [String],
@@ -85,6 +86,7 @@ impl<'a> From<&'a finding::Crash> for Crash<'a> {
             expected: &crash.expected,
             found: &crash.found,
             states: crash.states,
+            found_by: &crash.found_by,
             mended: crash.mended,
             possible_on: &crash.possible_on,
             impossible_on: &crash.impossible_on,
@@ -117,6 +119,9 @@ pub struct Test<'a> {
     points_cut: u64,
     points_left: u64,
     states_per_second: f64,
+    behaviours: u64,
+    representatives: u64,
+    by_strategy: Vec<ByStrategy<'a>>,
     seconds: BTreeMap<&'a str, f64>,
     clusters: u64,
     conditions: Option<Conditions<'a>>,
@@ -154,6 +159,24 @@ impl<'a> From<&'a finding::ConditionFigures> for Conditions<'a> {
     }
 }
 
+/// One strategy's part of the work.
+#[derive(Serialize)]
+struct ByStrategy<'a> {
+    strategy: &'a str,
+    chosen_states: u64,
+    tried_states: u64,
+}
+
+impl<'a> From<&'a (String, u64, u64)> for ByStrategy<'a> {
+    fn from((strategy, chosen, tried): &'a (String, u64, u64)) -> Self {
+        ByStrategy {
+            strategy,
+            chosen_states: *chosen,
+            tried_states: *tried,
+        }
+    }
+}
+
 impl<'a> From<&'a finding::TestFigures> for Test<'a> {
     fn from(figures: &'a finding::TestFigures) -> Self {
         let seconds = figures.seconds.iter();
@@ -177,6 +200,9 @@ impl<'a> From<&'a finding::TestFigures> for Test<'a> {
             points_cut: figures.points_cut,
             points_left: figures.points_left,
             states_per_second: figures.states_per_second,
+            behaviours: figures.behaviours,
+            representatives: figures.representatives,
+            by_strategy: figures.by_strategy.iter().map(ByStrategy::from).collect(),
             seconds: seconds
                 .map(|(phase, time)| (phase.as_str(), *time))
                 .collect(),

@@ -7,6 +7,7 @@
 
 mod confirm;
 mod disk;
+mod functions;
 mod ground;
 mod mend;
 mod remarks;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use crashpoint_blocks::LabError;
 use crashpoint_cc::locate;
-use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files};
+use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files, behaviours};
 use crashpoint_check::journal::Identity;
 use crashpoint_check::judge::first_difference;
 use crashpoint_check::minimise;
@@ -29,17 +30,21 @@ use crashpoint_check::server::Limits;
 use crashpoint_check::subject::{Checker as _, Subject as _};
 use crashpoint_check::timeline::Phase;
 use crashpoint_persist::files::{Model, ModelError};
+use crashpoint_persist::graph::NodeId;
 use crashpoint_report::{Figures, Report, TestFigures};
+use crashpoint_states::representative::Behaviour;
 use crashpoint_trace::files::{Call, FileRecording, OpenError};
 use crashpoint_watch::WatchError;
 
 use super::folder::Held;
+use super::picture;
 use super::progress::Progress;
 use super::search::Search;
 use super::{Clock, TestError, choose, plan, target};
 use crate::config::{self, ConfigError, Settings};
 use crate::output::Output;
 use crate::record;
+use functions::Functions;
 use ground::Ground;
 
 #[derive(Debug, thiserror::Error)]
@@ -261,8 +266,21 @@ impl Test<'_> {
             resume: self.resume,
             watcher: &progress,
         };
-        let mut strategy = choose::plain(self.settings);
-        let (explored, refuted) = search.run(strategy.as_mut(), &mut checkers, clock)?;
+        let mut functions = Functions::new(&recording);
+        let mut strategies = choose::strategies(self.settings, || {
+            clock.time("behaviours", || functions.plan(&files, self.settings))
+        });
+        if let Some(plan) = &strategies.plan {
+            let out = &self.held.path;
+            let tell = |node: NodeId| {
+                let call = &calls[files.nodes[node.index()].call as usize];
+                words::told(&recording, call)
+            };
+            let name = |one: &Behaviour| functions.name(one.of).unwrap_or("all").to_owned();
+            let facts = behaviours::facts(&files);
+            picture::write_behaviours(out, plan, &facts, &name, &tell).map_err(io_error(out))?;
+        }
+        let (explored, refuted) = search.run(&mut strategies.all, &mut checkers, clock)?;
         if refuted {
             problems.push(
                 "the checker read files unseen, so that nothing was left out as unread".to_owned(),
@@ -348,6 +366,8 @@ impl Test<'_> {
                 model_shown_by: shown_by(&self.settings.target.fs),
                 operations: files.outputs() as u64,
                 unexplained_states: causes.unexplained,
+                behaviours: strategies.behaviours(),
+                representatives: strategies.representatives(),
                 ..super::tell::figures(self.settings, &statistics, seconds)
             }),
         })

@@ -15,10 +15,11 @@ use crashpoint_check::plan::Budget;
 use crashpoint_check::server::Limits;
 use crashpoint_check::subject::Checker as _;
 use crashpoint_report::{Finding, Location, Rule, Severity};
+use crashpoint_states::{Bounded, Strategy};
 use crashpoint_trace::files::{Call, Effect, FileRecording};
 
 use super::{Test, words};
-use crate::test::{TestError, choose};
+use crate::test::TestError;
 
 /// The rule's id.
 const RULE: &str = "extra-sync";
@@ -154,8 +155,8 @@ impl<'a> Remarks<'_, 'a> {
             known: &[],
             watcher: &Silent,
         };
-        let mut strategy = choose::plain(self.test.settings);
-        let explored = explore::explore(&exploration, strategy.as_mut(), &mut checkers)?;
+        let mut strategies: [Box<dyn Strategy>; 1] = [Box::new(Bounded::new(1))];
+        let explored = explore::explore(&exploration, &mut strategies, &mut checkers)?;
         let cut = explored.statistics.points_left > 0 || explored.statistics.points_cut > 0;
         // What was not tried might fail.
         Ok(!explored.failing.is_empty() || explored.statistics.unstable > 0 || cut)

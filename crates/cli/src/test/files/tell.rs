@@ -2,7 +2,7 @@
 //! would prevent it, and which file systems allow it.
 
 use crashpoint_check::files::oracle::acknowledged_story;
-use crashpoint_check::files::{FileChecker, FileOracle, Files, Layout};
+use crashpoint_check::files::{FileChecker, FileOracle, Files, Layout, behaviours};
 use crashpoint_check::launch::Paths;
 use crashpoint_check::minimise::{Cause, Causes, Kind};
 use crashpoint_check::server::{End, Ended};
@@ -11,10 +11,12 @@ use crashpoint_check::timeline::Phase;
 use crashpoint_persist::files::{MicroOp, Model};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::{Crash, Finding, Location, Severity, Spot, Step};
+use crashpoint_states::representative::Facts;
 use crashpoint_trace::files::{Call, FileRecording};
 
 use super::replay::{self, Description};
 use super::{FilesError, Test, mend, words};
+use crate::test::picture::{self, Picture};
 use crate::test::{TestError, target, tell};
 
 /// Other models that have a say.
@@ -140,6 +142,10 @@ impl<'a> Teller<'_, 'a> {
     {
         let mut findings = Vec::new();
         let all = std::mem::take(&mut causes.causes);
+        let facts = match all.is_empty() {
+            true => Facts::default(),
+            false => behaviours::facts(self.files),
+        };
         for cause in all {
             checker.rewind()?;
             let order = mend::order_of(self.files, cause.state.point);
@@ -171,6 +177,13 @@ impl<'a> Teller<'_, 'a> {
                 crash.impossible_on = impossible;
             }
             self.write(&folder, &cause, &layout, &finding)?;
+            let picture = Picture {
+                title: format!("{}: {}", finding.rule, finding.message),
+                facts: &facts,
+                nodes: picture::fates(&cause.state.kept, &cause.state.lost),
+                tell: &|node| words::told(self.recording, self.call(node)),
+            };
+            picture::write(&folder, &picture.graph()).map_err(super::io_error(&folder))?;
             findings.push(finding);
             causes.causes.push(cause);
         }
@@ -271,6 +284,7 @@ impl<'a> Teller<'_, 'a> {
                 expected: Vec::new(),
                 found: verdict(self.files, phase, ended),
                 states: cause.states,
+                found_by: cause.found_by.to_owned(),
                 mended: syncs.is_some(),
                 because: self.because(cause),
                 replay: format!("crashpoint replay {folder}"),

@@ -139,3 +139,12 @@ pub fn spot(recording: &FileRecording, call: &Call<'_>) -> Spot {
         location: place(recording, call),
     }
 }
+
+/// A call and where it was made, for pictures.
+pub fn told(recording: &FileRecording, call: &Call<'_>) -> (String, String) {
+    let place = place(recording, call).map(|at| {
+        let file = at.file.rsplit('/').next().unwrap_or_default();
+        format!("{file}:{} in {}", at.line, at.function)
+    });
+    (call.text.to_owned(), place.unwrap_or_default())
+}

@@ -196,3 +196,10 @@ pub fn essence(report: &serde_json::Value) -> Vec<String> {
     findings.sort();
     findings
 }
+
+/// The line of [`LOG`] that ends with a comment.
+pub fn line_of(comment: &str) -> u64 {
+    let ends = |line: &str| line.ends_with(comment);
+    let index = LOG.lines().position(ends).expect("a marked line");
+    index as u64 + 1
+}

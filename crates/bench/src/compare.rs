@@ -1,0 +1,201 @@
+//! The whole corpus, memory and files, by one strategy and by trying every state: whether it finds
+//! what that finds, and how many states it takes.
+
+use crate::corpus::on_all;
+use crate::{Error, Options};
+use crashpoint_harness::{
+    Case, CrashTotals, FileCase, FileTotals, FileWorkshop, Kind, MODELS, Target, Tools, Way,
+    Workshop, cases, file_cases, judge_crash, judge_files,
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// One program, over all its models.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    name: String,
+    ours: Sum,
+    all: Sum,
+    /// Runs in which only the other one found the bug.
+    missed: usize,
+    failed: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    runs: usize,
+    seeded: usize,
+    found: usize,
+    findings: usize,
+    false_alarms: usize,
+    states: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Sum) {
+        self.runs += other.runs;
+        self.seeded += other.seeded;
+        self.found += other.found;
+        self.findings += other.findings;
+        self.false_alarms += other.false_alarms;
+        self.states += other.states;
+    }
+}
+
+impl From<CrashTotals> for Sum {
+    fn from(totals: CrashTotals) -> Sum {
+        Sum {
+            runs: totals.programs,
+            seeded: totals.seeded,
+            found: totals.found,
+            findings: totals.findings,
+            false_alarms: totals.false_alarms,
+            states: totals.states,
+        }
+    }
+}
+
+impl From<FileTotals> for Sum {
+    fn from(totals: FileTotals) -> Sum {
+        Sum {
+            runs: totals.runs,
+            seeded: totals.seeded,
+            found: totals.found,
+            findings: totals.findings,
+            false_alarms: totals.false_alarms,
+            states: totals.states,
+        }
+    }
+}
+
+pub fn run(options: &Options, strategy: &str) -> Result<Value, Error> {
+    let beside = std::env::current_exe()?;
+    let folder = beside.parent().unwrap_or(Path::new("."));
+    let root = Path::new("corpus")
+        .canonicalize()
+        .map_err(|error| format!("corpus: {error}; run this from the repository"))?;
+    let begin = Instant::now();
+    let wanted = |name: &str| {
+        options
+            .only
+            .as_ref()
+            .is_none_or(|only| name.contains(only.as_str()))
+    };
+    let mut rows = memory(folder, &root, strategy, &wanted)?;
+    rows.extend(files(folder, &root, strategy, &wanted)?);
+    let mut total = Row::default();
+    eprintln!(
+        "{:50} {:>6} {:>6} {:>6} {:>8} {:>10}",
+        "program", "seeded", "found", "missed", "states", "exhaustive"
+    );
+    for row in &rows {
+        eprintln!(
+            "{:50} {:>6} {:>6} {:>6} {:>8} {:>10}",
+            row.name, row.ours.seeded, row.ours.found, row.missed, row.ours.states, row.all.states
+        );
+        total.ours.add(&row.ours);
+        total.all.add(&row.all);
+        total.missed += row.missed;
+        total.failed += row.failed;
+    }
+    let fewer = 1.0 - total.ours.states as f64 / total.all.states.max(1) as f64;
+    Ok(json!({
+        "benchmark": "corpus",
+        "strategy": strategy,
+        "programs": rows.len(),
+        "runs": total.ours.runs,
+        "failed": total.failed,
+        "seeded": total.ours.seeded,
+        "found": total.ours.found,
+        "found_exhaustive": total.all.found,
+        "missed": total.missed,
+        "findings": total.ours.findings,
+        "false_alarms": total.ours.false_alarms,
+        "states": total.ours.states,
+        "states_exhaustive": total.all.states,
+        "fewer": fewer,
+        "seconds": begin.elapsed().as_secs_f64(),
+    }))
+}
+
+fn memory(
+    folder: &Path,
+    root: &Path,
+    strategy: &str,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Row>, Error> {
+    let workshop = Workshop::new(Tools::in_folder(folder)?, root)?;
+    let mut cases = cases(root)?;
+    let is_judged = |case: &Case| !case.crash.is_empty() || case.variant.is_none();
+    let is_store = |case: &Case| matches!(case.kind, Kind::Store { .. });
+    cases.retain(|case| is_store(case) && is_judged(case) && wanted(&case.name));
+    let programs = on_all(&cases, |case| workshop.build(case, false));
+    let programs: Vec<PathBuf> = programs.into_iter().collect::<Result<_, _>>()?;
+    let work: Vec<(&Case, &PathBuf)> = cases.iter().zip(&programs).collect();
+    let rows = on_all(
+        &work,
+        |(case, program)| -> Result<Row, crashpoint_harness::Error> {
+            let mut sums = [Sum::default(); 2];
+            for (sum, strategy) in sums.iter_mut().zip([strategy, "exhaustive"]) {
+                let outcome = workshop.crash_program(case, program, &Way::by(strategy))?;
+                let verdict = judge_crash(case, &outcome);
+                let mut totals = CrashTotals::default();
+                totals.add(&outcome, &verdict);
+                *sum = totals.into();
+            }
+            let [ours, all] = sums;
+            Ok(Row {
+                name: case.name.clone(),
+                missed: usize::from(all.found > ours.found),
+                ours,
+                all,
+                failed: 0,
+            })
+        },
+    );
+    Ok(rows.into_iter().collect::<Result<_, _>>()?)
+}
+
+fn files(
+    folder: &Path,
+    root: &Path,
+    strategy: &str,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Row>, Error> {
+    let workshop = FileWorkshop::new(Tools::in_folder(folder)?)?;
+    let mut cases = file_cases(root)?;
+    cases.retain(|case| wanted(&case.name));
+    let targets = on_all(&cases, |case| workshop.prepare(case));
+    let targets: Vec<Target> = targets.into_iter().collect::<Result<_, _>>()?;
+    let work: Vec<(&FileCase, &Target)> = cases.iter().zip(&targets).collect();
+    Ok(on_all(&work, |(case, target)| {
+        let mut row = Row {
+            name: case.name.clone(),
+            ..Row::default()
+        };
+        for model in MODELS {
+            let mut sums = [Sum::default(); 2];
+            let mut failed = false;
+            for (sum, strategy) in sums.iter_mut().zip([strategy, "exhaustive"]) {
+                match workshop.crash_by(target, model, Some(strategy)) {
+                    Ok(outcome) => {
+                        let verdict = judge_files(case, model, &outcome);
+                        let mut totals = FileTotals::default();
+                        totals.add(&outcome, &verdict);
+                        *sum = totals.into();
+                    }
+                    Err(error) => {
+                        eprintln!("{} on {model} by {strategy}: {error}", case.name);
+                        failed = true;
+                    }
+                }
+            }
+            row.failed += usize::from(failed);
+            row.missed += usize::from(sums[1].found > sums[0].found);
+            row.ours.add(&sums[0]);
+            row.all.add(&sums[1]);
+        }
+        row
+    }))
+}

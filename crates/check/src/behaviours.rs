@@ -1,0 +1,265 @@
+//! The update behaviours of a program that persists by memory, for representative testing.
+//!
+//! One walk over the recording notes of each node what it needs and when it is durable. What has a
+//! type is divided by objects and epochs, and everything by the calls that led to it: what a whole
+//! operation does goes over many objects, and raw bytes belong to none.
+
+use crate::timeline::Operations;
+use crashpoint_abi::record::FlushKind;
+use crashpoint_persist::LineId;
+use crashpoint_persist::graph::{Model, Node, NodeId, Walker};
+use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Step, TimeSplit};
+use crashpoint_states::representative::facts::Fact;
+use crashpoint_states::representative::objects::{self, Member, Update};
+use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
+use crashpoint_trace::{ContextId, Event, EventKind, FileIndex, Recording, SiteId, StoreKind};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// What the program model knows of a recording.
+pub trait Known {
+    /// The calls that led to a store and the store itself, outermost first.
+    fn frames(&mut self, site: SiteId, context: ContextId) -> Vec<Frame>;
+
+    /// The objects that a node is part of, innermost first; none if its type is not known.
+    fn members(&mut self, node: &Node) -> SmallVec<[Member; 2]>;
+}
+
+/// What became of the nodes.
+#[derive(Clone, Debug)]
+pub struct Divided {
+    pub plan: Plan,
+    /// What each node needs, and when it is durable.
+    pub facts: Facts,
+    /// Nodes that belong to an object, and those that no type is known of.
+    pub typed: usize,
+    pub untyped: usize,
+}
+
+/// A loop over operations ends a round with each of them; this is for loops that tell nothing.
+const MOST_STEPS: usize = 4096;
+
+/// Divides a recording, and says what is to be tried.
+pub fn plan(
+    recording: &Recording,
+    operations: &Operations,
+    model: Model,
+    known: &mut impl Known,
+) -> Divided {
+    let mut noted = Noted::new(recording, model);
+    for event in recording.events() {
+        noted.event(&event, operations, known);
+    }
+    let facts = &noted.facts;
+    let mut builder = PlanBuilder::new(facts);
+    objects::epochs(&noted.updates, facts, &mut builder);
+    let kinds = vec![0; facts.nodes.len()];
+    let calls = Calls {
+        stacks: &noted.stacks,
+        steps: &noted.steps,
+        kinds: &kinds,
+        facts,
+        acknowledged: &noted.acknowledged,
+        is_divided: &|_| false,
+    };
+    let time = TimeSplit {
+        gap: u32::MAX,
+        least: 1,
+    };
+    let rounds = Rounds {
+        most_steps: MOST_STEPS,
+    };
+    calls.behaviours(time, rounds, &mut builder);
+    let typed = noted.updates.len();
+    let plan = builder.finish(&noted.acknowledged);
+    Divided {
+        plan,
+        typed,
+        untyped: facts.nodes.len() - typed,
+        facts: noted.facts,
+    }
+}
+
+/// What each node needs, and when it is durable.
+pub fn facts(recording: &Recording, model: Model) -> Facts {
+    struct Nothing;
+    impl Known for Nothing {
+        fn frames(&mut self, _: SiteId, _: ContextId) -> Vec<Frame> {
+            Vec::new()
+        }
+
+        fn members(&mut self, _: &Node) -> SmallVec<[Member; 2]> {
+            SmallVec::new()
+        }
+    }
+    let mut noted = Noted::new(recording, model);
+    for event in recording.events() {
+        noted.event(&event, &Operations::default(), &mut Nothing);
+    }
+    noted.facts
+}
+
+struct Noted {
+    walker: Walker,
+    model: Model,
+    facts: Facts,
+    updates: Vec<Update>,
+    steps: Vec<Step>,
+    stacks: Vec<Vec<Frame>>,
+    stack_numbers: FxHashMap<(SiteId, ContextId), u32>,
+    /// The last node of each line, or page.
+    last: FxHashMap<u64, NodeId>,
+    /// The last non-temporal node of each word, as these have an order of their own.
+    last_streamed: FxHashMap<u64, NodeId>,
+    /// Of each thread, nodes that a `clflush` since its last fence went over.
+    flushed: FxHashMap<u32, Vec<NodeId>>,
+    acknowledged: Vec<u64>,
+    depth: u32,
+}
+
+const PAGE_BYTES: u64 = 4096;
+const WORD_BYTES: u64 = 8;
+
+impl Noted {
+    fn new(recording: &Recording, model: Model) -> Noted {
+        let mut walker = Walker::new(model);
+        for (index, file) in (0..).map(FileIndex).zip(recording.files()) {
+            if file.private {
+                walker.ignore(index);
+            }
+        }
+        Noted {
+            walker,
+            model,
+            facts: Facts::default(),
+            updates: Vec::new(),
+            steps: Vec::new(),
+            stacks: Vec::new(),
+            stack_numbers: FxHashMap::default(),
+            last: FxHashMap::default(),
+            last_streamed: FxHashMap::default(),
+            flushed: FxHashMap::default(),
+            acknowledged: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>, operations: &Operations, known: &mut impl Known) {
+        let first = self.walker.nodes().len();
+        self.walker.feed(event);
+        let last = self.walker.nodes().len();
+        for index in first..last {
+            let node = self.walker.nodes()[index];
+            self.node(NodeId(index as u32), &node, known);
+        }
+        for node in self.walker.take_durable() {
+            self.facts.nodes[node.index()].durable = event.order;
+        }
+        if first < last {
+            self.step(event, first as u32..last as u32, known);
+        }
+        let is_operation = operations.sites.contains(&event.site);
+        match event.kind {
+            EventKind::Flush {
+                kind: FlushKind::Clflush,
+                place,
+            } => {
+                let line = LineId::of(place.pm);
+                let node = self.last.get(&line.number()).copied();
+                let flushed = self.flushed.entry(event.thread.0);
+                flushed.or_default().extend(node);
+            }
+            EventKind::Fence { .. } => {
+                self.flushed.remove(&event.thread.0);
+            }
+            EventKind::Call { .. } if is_operation => self.depth += 1,
+            EventKind::Return { .. } if is_operation => {
+                self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 {
+                    self.acknowledged.push(event.order);
+                }
+            }
+            EventKind::Call { .. }
+            | EventKind::Return { .. }
+            | EventKind::Flush { .. }
+            | EventKind::Store { .. }
+            | EventKind::Fill { .. }
+            | EventKind::Load { .. }
+            | EventKind::Opaque
+            | EventKind::Sync { .. }
+            | EventKind::Map { .. }
+            | EventKind::Unmap { .. }
+            | EventKind::Msync { .. } => {}
+        }
+    }
+
+    fn node(&mut self, id: NodeId, node: &Node, known: &mut impl Known) {
+        let mut needs: SmallVec<[NodeId; 2]> = SmallVec::new();
+        let word = node.address.0 / WORD_BYTES;
+        match (self.model, node.kind) {
+            (Model::Eadr, _) => {}
+            (Model::Msync, _) => {
+                needs.extend(self.last.insert(node.address.0 / PAGE_BYTES, id));
+            }
+            (Model::X86, StoreKind::NonTemporal) => {
+                needs.extend(self.last_streamed.insert(word, id));
+            }
+            (
+                Model::X86,
+                StoreKind::Plain
+                | StoreKind::Atomic
+                | StoreKind::Locked
+                | StoreKind::Memory
+                | StoreKind::Assembly
+                | StoreKind::Foreign,
+            ) => {
+                let line = LineId::of(node.address);
+                needs.extend(self.last.insert(line.number(), id));
+                needs.extend(self.last_streamed.get(&word).copied());
+            }
+        }
+        let flushed = self.flushed.get(&node.thread.0);
+        needs.extend(flushed.into_iter().flatten().copied());
+        needs.retain(|need| self.facts[*need].durable == NEVER);
+        self.facts.nodes.push(Fact {
+            order: node.order,
+            durable: NEVER,
+            needs,
+            is_behind_journal: false,
+            is_in_journal: false,
+        });
+        let members = known.members(node);
+        if !members.is_empty() {
+            self.updates.push(Update {
+                node: id,
+                site: u64::from(node.site.0),
+                members,
+            });
+        }
+    }
+
+    fn step(&mut self, event: &Event<'_>, nodes: std::ops::Range<u32>, known: &mut impl Known) {
+        let stacks = &mut self.stacks;
+        let stack = self
+            .stack_numbers
+            .entry((event.site, event.context))
+            .or_insert_with(|| {
+                stacks.push(known.frames(event.site, event.context));
+                stacks.len() as u32 - 1
+            });
+        let step = Step {
+            thread: event.thread.0,
+            stack: *stack,
+            order: event.order,
+            kind: 0,
+            nodes,
+        };
+        // An event that lies in several mappings comes in several pieces.
+        match self.steps.last_mut() {
+            Some(last) if last.order == step.order && last.nodes.end == step.nodes.start => {
+                last.nodes.end = step.nodes.end;
+            }
+            Some(_) | None => self.steps.push(step),
+        }
+    }
+}

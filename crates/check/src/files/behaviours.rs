@@ -1,0 +1,157 @@
+//! The update behaviours of a program that persists by files, for representative testing.
+//!
+//! One more walk over the calls notes of each node what it needs and when it is durable; the rest is
+//! [`crashpoint_states::representative`].
+
+use super::subject::{Files, hash_class};
+use crashpoint_persist::files::{Kind, MicroOp, Walker};
+use crashpoint_persist::graph::NodeId;
+use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Step, TimeSplit};
+use crashpoint_states::representative::facts::Fact;
+use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
+use crashpoint_trace::files::{Call, StackId};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash as _, Hasher as _};
+
+/// How a recording is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Division {
+    pub time: TimeSplit,
+    pub rounds: Rounds,
+}
+
+/// Divides a recording, and says what is to be tried. `frames` tells a call stack, outermost
+/// function first.
+pub fn plan(
+    files: &Files<'_>,
+    division: &Division,
+    frames: impl FnMut(StackId) -> Vec<Frame>,
+) -> Plan {
+    let noted = Noted::of(files, frames);
+    let calls = Calls {
+        stacks: &noted.stacks,
+        steps: &noted.steps,
+        kinds: &noted.kinds,
+        facts: &noted.facts,
+        acknowledged: &noted.acknowledged,
+        is_divided: &|_| false,
+    };
+    let mut builder = PlanBuilder::new(&noted.facts);
+    calls.behaviours(division.time, division.rounds, &mut builder);
+    builder.finish(&noted.acknowledged)
+}
+
+/// What each node needs, and when it is durable.
+pub fn facts(files: &Files<'_>) -> Facts {
+    Noted::of(files, |_| Vec::new()).facts
+}
+
+#[derive(Default)]
+struct Noted {
+    stacks: Vec<Vec<Frame>>,
+    stack_numbers: FxHashMap<StackId, u32>,
+    threads: FxHashMap<(u32, u32), u32>,
+    steps: Vec<Step>,
+    kinds: Vec<u64>,
+    facts: Facts,
+    acknowledged: Vec<u64>,
+}
+
+impl Noted {
+    fn of(files: &Files<'_>, mut frames: impl FnMut(StackId) -> Vec<Frame>) -> Noted {
+        let mut noted = Noted::default();
+        let mut walker = Walker::new(files.model, files.before);
+        for call in files.calls {
+            noted.call(call, &mut walker, &mut frames);
+            if files.acknowledges(call) {
+                noted.acknowledged.push(call.order);
+            }
+        }
+        noted
+    }
+
+    fn call<'a>(
+        &mut self,
+        call: &Call<'a>,
+        walker: &mut Walker<'a>,
+        frames: &mut impl FnMut(StackId) -> Vec<Frame>,
+    ) {
+        let first = walker.nodes().len();
+        walker.begin(call);
+        for (index, node) in walker.nodes().iter().enumerate().skip(first) {
+            let needs = walker.needs(NodeId(index as u32));
+            self.facts.nodes.push(Fact {
+                order: call.order,
+                durable: NEVER,
+                needs: needs.nodes.iter().copied().collect(),
+                is_behind_journal: needs.is_behind_journal,
+                is_in_journal: needs.is_in_journal && !is_silent(&node.kind),
+            });
+            self.kinds.push(kind(call, node));
+        }
+        // What nobody can lose is no part of a behaviour; it comes first in a call, or last.
+        let nodes = walker.nodes();
+        let is_real = |index: &usize| !is_silent(&nodes[*index].kind);
+        let begin = (first..nodes.len()).find(is_real).unwrap_or(nodes.len());
+        let end = (begin..nodes.len()).rev().find(is_real);
+        let end = end.map_or(begin, |last| last + 1);
+        walker.end(call);
+        for node in walker.take_durable() {
+            self.facts.nodes[node.index()].durable = call.order;
+        }
+        let stack = self.stack(call.stack, frames);
+        let threads = self.threads.len() as u32;
+        let thread = self.threads.entry((call.process, call.thread));
+        let step = Step {
+            thread: *thread.or_insert(threads),
+            stack,
+            order: call.order,
+            kind: walker
+                .nodes()
+                .get(begin)
+                .map_or_else(|| u64::from(call.number.0), |node| kind(call, node)),
+            nodes: begin as u32..end as u32,
+        };
+        self.steps.push(step);
+    }
+
+    fn stack(&mut self, id: StackId, frames: &mut impl FnMut(StackId) -> Vec<Frame>) -> u32 {
+        *self.stack_numbers.entry(id).or_insert_with(|| {
+            self.stacks.push(frames(id));
+            self.stacks.len() as u32 - 1
+        })
+    }
+}
+
+/// Never pending, and never told to be durable.
+fn is_silent(kind: &Kind<'_>) -> bool {
+    match kind {
+        Kind::Create { .. } | Kind::Reserved { .. } => true,
+        Kind::Link { .. }
+        | Kind::Unlink { .. }
+        | Kind::Rename { .. }
+        | Kind::RenameTarget { .. }
+        | Kind::RenameSource { .. }
+        | Kind::Exchange { .. }
+        | Kind::ExchangeHalf { .. }
+        | Kind::Write { .. }
+        | Kind::Grow { .. }
+        | Kind::Shrink { .. }
+        | Kind::Allocate { .. }
+        | Kind::SetXattr { .. }
+        | Kind::SetMode { .. } => false,
+    }
+}
+
+/// What a node does, to which kind of file: what a write finds on the disk decides what a crash may
+/// show in its place.
+fn kind(call: &Call<'_>, node: &MicroOp<'_>) -> u64 {
+    let mut hasher = FxHasher::default();
+    call.number.hash(&mut hasher);
+    std::mem::discriminant(&node.kind).hash(&mut hasher);
+    if let Kind::Write { class, .. } = node.kind {
+        class.hash(&mut hasher);
+    }
+    hash_class(&node.path, &mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,328 @@
+//! Crash states inside of representatives.
+//!
+//! # Model
+//!
+//! At a moment at which a representative is under way, every closed set of those of its nodes that
+//! are pending is tried, the ones nearest to the extremes first. What else is pending is kept
+//! ("operations before the representative are also made persistent", §3.5), as far as what is lost
+//! lets it. Where that differs, each set is tried once more with all of that lost which the set does
+//! not need: what came before was perhaps never made durable, and kept it would hide that.
+//!
+//! Moments at which none is under way are not looked at at all.
+
+use super::plan::{Behaviour, Plan};
+use crate::{Bounded, Point, Strategy};
+use crashpoint_persist::graph::{Chain, Cut, Frontier, Implication, NodeId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// How much is tried of one representative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sets of its nodes at one moment.
+    pub sets: usize,
+    /// Nodes that it has; larger ones are left to the next strategy.
+    pub least_nodes: usize,
+    pub most_nodes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sets: 64,
+            least_nodes: 0,
+            most_nodes: usize::MAX,
+        }
+    }
+}
+
+/// Nodes of the largest representative of each turn.
+const SIZES: [usize; 3] = [8, 64, usize::MAX];
+
+#[derive(Clone, Debug)]
+pub struct Representative {
+    plan: Arc<Plan>,
+    limits: Limits,
+    /// Orders at which something is under way: beginnings and ends, apart from each other.
+    busy: Vec<(u64, u64)>,
+}
+
+impl Representative {
+    pub fn new(plan: Arc<Plan>, limits: Limits) -> Representative {
+        let mut representative = Representative {
+            plan,
+            limits,
+            busy: Vec::new(),
+        };
+        let all = representative.all();
+        let mut spans: Vec<(u64, u64)> = all.map(|one| (one.begin, one.end)).collect();
+        spans.sort_unstable();
+        for (begin, end) in spans {
+            match representative.busy.last_mut() {
+                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+                Some(_) | None => representative.busy.push((begin, end)),
+            }
+        }
+        representative
+    }
+
+    /// A plan as several strategies, for the smaller representatives and then for the larger: what
+    /// a budget leaves room for is the small ones.
+    pub fn by_size(plan: &Arc<Plan>, sets: usize) -> Vec<Representative> {
+        let mut all = Vec::new();
+        let mut least_nodes = 0;
+        for most_nodes in SIZES {
+            let limits = Limits {
+                sets,
+                least_nodes,
+                most_nodes,
+            };
+            let one = Representative::new(Arc::clone(plan), limits);
+            if one.all().next().is_some() {
+                all.push(one);
+            }
+            least_nodes = most_nodes.saturating_add(1);
+        }
+        all
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Behaviour> {
+        let limits = self.limits;
+        let of_size = move |one: &&Behaviour| {
+            (limits.least_nodes..=limits.most_nodes).contains(&one.nodes.len())
+        };
+        self.plan.representatives.iter().filter(of_size)
+    }
+}
+
+impl Strategy for Representative {
+    fn name(&self) -> &'static str {
+        "representative"
+    }
+
+    fn wants(&self, point: &Point) -> bool {
+        let after = self
+            .busy
+            .partition_point(|(begin, _)| *begin <= point.order);
+        let last = after.checked_sub(1).map(|at| self.busy[at]);
+        last.is_some_and(|(_, end)| point.order <= end)
+    }
+
+    fn cuts<'a>(&'a mut self, frontier: &'a Frontier) -> Box<dyn Iterator<Item = Cut> + 'a> {
+        let order = frontier.order;
+        let this = &*self;
+        let under_way = this
+            .all()
+            .filter(move |one| one.begin <= order && order <= one.end);
+        let mut met: FxHashSet<Cut> = FxHashSet::default();
+        let cuts = under_way.flat_map(move |one| this.inside(one, frontier));
+        Box::new(cuts.filter(move |cut| met.insert(cut.clone())))
+    }
+}
+
+impl Representative {
+    fn inside(&self, behaviour: &Behaviour, frontier: &Frontier) -> Vec<Cut> {
+        let Some(part) = Part::of(frontier, &behaviour.nodes) else {
+            return Vec::new();
+        };
+        let chosen = Bounded::new(usize::MAX)
+            .cuts(&part.frontier)
+            .take(self.limits.sets)
+            .collect::<Vec<Cut>>();
+        let kept = chosen.iter().map(|cut| part.with_others(frontier, cut));
+        let lost = chosen.iter().map(|cut| part.without_others(frontier, cut));
+        kept.chain(lost).collect()
+    }
+}
+
+/// Some of the nodes of a frontier, as a frontier of their own.
+struct Part {
+    frontier: Frontier,
+    /// Of each chain, which one it is part of, and how much of that one its nodes lie behind.
+    chains: Vec<(u32, Vec<u32>)>,
+}
+
+impl Part {
+    fn of(whole: &Frontier, nodes: &[NodeId]) -> Option<Part> {
+        let mut chains: Vec<(u32, Vec<u32>)> = Vec::new();
+        let wanted: FxHashSet<NodeId> = nodes.iter().copied().collect();
+        for (number, chain) in (0..).zip(&whole.chains) {
+            let places = (0..).zip(&chain.nodes);
+            let own: Vec<u32> = places
+                .filter(|(_, node)| wanted.contains(node))
+                .map(|(place, _)| place)
+                .collect();
+            if !own.is_empty() {
+                chains.push((number, own));
+            }
+        }
+        if chains.is_empty() {
+            return None;
+        }
+        let mut implications = Vec::new();
+        for (if_chain, (number, own)) in (0..).zip(&chains) {
+            let mut known = vec![0; chains.len()];
+            for (if_more_than, place) in (0..).zip(own) {
+                let needs = needs(whole, *number, *place);
+                for (then_chain, (other, places)) in (0..).zip(&chains) {
+                    let kept = needs.get(other).copied().unwrap_or(0);
+                    let then_least = places.partition_point(|place| *place < kept) as u32;
+                    let known = &mut known[then_chain as usize];
+                    if then_chain != if_chain && then_least > *known {
+                        *known = then_least;
+                        implications.push(Implication {
+                            if_chain,
+                            if_more_than,
+                            then_chain,
+                            then_least,
+                        });
+                    }
+                }
+            }
+        }
+        let nodes = |(number, own): &(u32, Vec<u32>)| {
+            let all = &whole.chains[*number as usize].nodes;
+            let nodes = own.iter().map(|place| all[*place as usize]).collect();
+            Chain { nodes }
+        };
+        let frontier = Frontier::new(
+            whole.order,
+            chains.iter().map(nodes).collect(),
+            implications,
+        );
+        Some(Part { frontier, chains })
+    }
+
+    /// All else is kept, but for what needs something lost.
+    fn with_others(&self, whole: &Frontier, cut: &Cut) -> Cut {
+        let mut all = whole.all();
+        for ((number, own), kept) in self.chains.iter().zip(&cut.0) {
+            if let Some(place) = own.get(*kept as usize) {
+                all.0[*number as usize] = *place;
+            }
+        }
+        whole.floor(all)
+    }
+
+    /// All else is lost, but for what something kept needs.
+    fn without_others(&self, whole: &Frontier, cut: &Cut) -> Cut {
+        let mut none = whole.none();
+        for ((number, own), kept) in self.chains.iter().zip(&cut.0) {
+            let last = kept.checked_sub(1).map(|last| own[last as usize]);
+            none.0[*number as usize] = last.map_or(0, |place| place + 1);
+        }
+        whole.ceiling(none)
+    }
+}
+
+/// What keeping a node needs: of which chains how many nodes.
+fn needs(whole: &Frontier, chain: u32, place: u32) -> FxHashMap<u32, u32> {
+    let mut kept: FxHashMap<u32, u32> = FxHashMap::default();
+    kept.insert(chain, place + 1);
+    let mut open = vec![chain];
+    while let Some(chain) = open.pop() {
+        let has = kept[&chain];
+        for tie in whole.premises(chain).filter(|tie| has > tie.if_more_than) {
+            let least = kept.entry(tie.then_chain).or_insert(0);
+            if *least < tie.then_least {
+                *least = tie.then_least;
+                open.push(tie.then_chain);
+            }
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{frontiers, sorted};
+    use std::collections::BTreeSet;
+
+    fn plan(nodes: &[u32], begin: u64, end: u64) -> Arc<Plan> {
+        Arc::new(Plan {
+            behaviours: 1,
+            shapes: 1,
+            representatives: vec![Behaviour {
+                of: 0,
+                nodes: nodes.iter().copied().map(NodeId).collect(),
+                begin,
+                end,
+                stands_for: 1,
+                places: 1,
+            }],
+        })
+    }
+
+    fn tried(frontier: &Frontier, nodes: &[u32]) -> Vec<Cut> {
+        let limits = Limits {
+            sets: usize::MAX,
+            ..Limits::default()
+        };
+        let mut strategy = Representative::new(plan(nodes, 0, 10), limits);
+        sorted(strategy.cuts(frontier))
+    }
+
+    #[test]
+    fn of_a_representative_with_all_that_is_pending_every_state_is_tried_once() {
+        for frontier in frontiers() {
+            let chains = frontier.chains.iter();
+            let all: Vec<u32> = chains.flat_map(|c| &c.nodes).map(|n| n.0).collect();
+            let expected = match all.is_empty() {
+                true => Vec::new(),
+                false => sorted(frontier.cuts()),
+            };
+            assert_eq!(tried(&frontier, &all), expected, "{frontier:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_part_is_tried_with_all_else_kept_and_with_all_else_lost() {
+        for frontier in frontiers() {
+            let part: Vec<u32> = (0..8).step_by(2).collect();
+            let is_part = |node: &NodeId| part.contains(&node.0);
+            let mut expected = BTreeSet::new();
+            for cut in frontier.cuts() {
+                let mut lost = frontier.lost(&cut);
+                lost.retain(is_part);
+                let mut kept = frontier.kept(&cut);
+                kept.retain(is_part);
+                if !(lost.is_empty() && kept.is_empty()) {
+                    expected.insert(frontier.without(&lost));
+                    expected.insert(frontier.with(&kept));
+                }
+            }
+            assert_eq!(tried(&frontier, &part), Vec::from_iter(expected));
+        }
+    }
+
+    #[test]
+    fn only_moments_at_which_a_representative_is_under_way_are_wanted() {
+        let mut several = (*plan(&[0], 5, 8)).clone();
+        several.representatives.push(Behaviour {
+            begin: 20,
+            end: 20,
+            ..several.representatives[0].clone()
+        });
+        let strategy = Representative::new(Arc::new(several), Limits::default());
+        let wanted = (0..30).filter(|order| strategy.wants(&Point { order: *order }));
+        assert_eq!(wanted.collect::<Vec<_>>(), [5, 6, 7, 8, 20]);
+    }
+
+    #[test]
+    fn small_and_large_representatives_can_be_tried_one_after_the_other() {
+        let plan = plan(&[0, 1, 2], 0, 10);
+        let frontier = Frontier::new(3, crate::samples::chains(&[1, 1, 1]), Vec::new());
+        let tried = |least_nodes, most_nodes| {
+            let limits = Limits {
+                sets: 64,
+                least_nodes,
+                most_nodes,
+            };
+            Representative::new(Arc::clone(&plan), limits)
+                .cuts(&frontier)
+                .count()
+        };
+        assert_eq!((tried(0, 2), tried(3, usize::MAX)), (0, 8));
+    }
+}
