@@ -36,7 +36,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     }
     if strategy != "lint" {
         cases.retain(|case| matches!(case.kind, Kind::Store { .. }));
-        return crash(&workshop, &cases, strategy);
+        return crash(&workshop, &cases, strategy, options.versus_random);
     }
     let mut totals = Totals::default();
     for case in cases {
@@ -65,12 +65,60 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     }))
 }
 
+/// How many times as many states random testing gets.
+const TIMES: u64 = 50;
+
+/// What random states find on the same programs and operations, with many times as many states as
+/// conditions took. Prints a table.
+fn against_random(
+    workshop: &Workshop,
+    work: &[(&Case, &PathBuf)],
+    outcomes: &[CrashOutcome],
+) -> Result<Value, Error> {
+    let pairs: Vec<(&Case, &PathBuf, &CrashOutcome)> = work
+        .iter()
+        .zip(outcomes)
+        .filter(|((case, _), _)| !case.crash.is_empty())
+        .map(|((case, program), outcome)| (*case, *program, outcome))
+        .collect();
+    let random = on_all(&pairs, |(case, program, outcome)| {
+        let states = (TIMES * outcome.states).to_string();
+        let each = (TIMES * outcome.states).div_ceil(outcome.crash_points.max(1));
+        let each = each.to_string();
+        let more = ["--states-per-point", "0", "--time", "180s"];
+        let more = [&more[..], &["--states", &states, "--random-states", &each]].concat();
+        let way = Way {
+            strategy: "random",
+            operations: Some(OPERATIONS),
+            more: &more,
+        };
+        workshop.crash_program(case, program, &way)
+    });
+    let random: Vec<CrashOutcome> = random.into_iter().collect::<Result<_, _>>()?;
+    let (mut by_conditions, mut by_random, mut states) = (0, 0, 0);
+    eprintln!("program: conditions found/states, random found/states");
+    for ((case, _, conditions), random) in pairs.iter().zip(&random) {
+        let found = [conditions, random].map(|outcome| judge_crash(case, outcome).found);
+        eprintln!(
+            "{}: {}/{}, {}/{}",
+            case.name, found[0], conditions.states, found[1], random.states
+        );
+        by_conditions += u32::from(found[0]);
+        by_random += u32::from(found[1]);
+        states += random.states;
+    }
+    Ok(json!({ "found": by_conditions, "random_found": by_random, "random_states": states }))
+}
+
+/// Operations of a test that tries few states of each.
+const OPERATIONS: usize = 2000;
+
 /// Few chosen operations, where every state is tried, and many random ones where few are.
 fn way(strategy: &str) -> Way<'_> {
     match strategy {
         "conditions" => Way {
             strategy,
-            operations: Some(2000),
+            operations: Some(OPERATIONS),
             more: &["--states-per-point", "0", "--time", "120s"],
         },
         _ => Way::by(strategy),
@@ -79,7 +127,12 @@ fn way(strategy: &str) -> Way<'_> {
 
 /// Tests the stores, as many at once as there are processors. What counts as correctness: all that
 /// has marks for crashes, and all correct forms.
-fn crash(workshop: &Workshop, cases: &[Case], strategy: &str) -> Result<Value, Error> {
+fn crash(
+    workshop: &Workshop,
+    cases: &[Case],
+    strategy: &str,
+    versus_random: bool,
+) -> Result<Value, Error> {
     let judged = |case: &&Case| !case.crash.is_empty() || case.variant.is_none();
     let cases: Vec<&Case> = cases.iter().filter(judged).collect();
     let programs = on_all(&cases, |case| workshop.build(case, false));
@@ -112,6 +165,10 @@ fn crash(workshop: &Workshop, cases: &[Case], strategy: &str) -> Result<Value, E
         }
         totals.add(outcome, &verdict);
     }
+    let against = match versus_random {
+        true => against_random(workshop, &work, &outcomes)?,
+        false => Value::Null,
+    };
     Ok(json!({
         "benchmark": "corpus",
         "strategy": strategy,
@@ -122,6 +179,7 @@ fn crash(workshop: &Workshop, cases: &[Case], strategy: &str) -> Result<Value, E
         "false_alarms": totals.false_alarms,
         "states": totals.states,
         "seconds": seconds,
+        "against_random": against,
     }))
 }
 

@@ -29,7 +29,7 @@ usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run build  [--repeat N]
        bench/run lint   [--operations N] [--repeat N]
        bench/run corpus [--strategy lint|exhaustive|bounded|random|conditions|representative|files]
-                        [--only NAME]
+                        [--only NAME] [--versus random]
        bench/run packages [--only NAME]
        bench/run check  [--repeat N]
        bench/run infer  [--repeat N]
@@ -89,6 +89,8 @@ pub struct Options {
     pub repeat: u32,
     pub only: Option<String>,
     pub strategy: Option<String>,
+    /// Also what random states find, with many times as many.
+    pub versus_random: bool,
 }
 
 impl Options {
@@ -98,6 +100,7 @@ impl Options {
             repeat: 3,
             only: None,
             strategy: None,
+            versus_random: false,
         };
         let mut rest = arguments.iter();
         while let Some(name) = rest.next() {
@@ -109,6 +112,7 @@ impl Options {
                 "--repeat" => options.repeat = value.parse::<u32>()?.max(1),
                 "--only" => options.only = Some(value.clone()),
                 "--strategy" => options.strategy = Some(value.clone()),
+                "--versus" if value == "random" => options.versus_random = true,
                 _ => return Err(format!("unknown option {name}\n{HELP}").into()),
             }
         }

@@ -23,6 +23,7 @@ pub struct CrashOutcome {
     pub problems: Vec<String>,
     /// Crash states that were tried.
     pub states: u64,
+    pub crash_points: u64,
     pub seconds: f64,
 }
 
@@ -148,6 +149,7 @@ struct WireCrash {
 #[derive(Deserialize)]
 struct WireFigures {
     tried_states: u64,
+    crash_points: u64,
     /// By phase.
     seconds: BTreeMap<String, f64>,
 }
@@ -164,6 +166,7 @@ impl From<Document> for CrashOutcome {
             findings: document.findings.into_iter().map(finding).collect(),
             problems: document.problems,
             states: document.test.tried_states,
+            crash_points: document.test.crash_points,
             seconds: document.test.seconds.values().sum(),
         }
     }
@@ -294,6 +297,7 @@ mod tests {
             findings,
             problems: Vec::new(),
             states: 1,
+            crash_points: 1,
             seconds: 0.0,
         };
         judge_crash(&case(), &outcome)
