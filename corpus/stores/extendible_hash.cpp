@@ -108,13 +108,13 @@ uint32_t exchange(volatile uint32_t *word, uint32_t to) {
 class SegmentLock {
   public:
     explicit SegmentLock(Segment *s) : word_(lock_word(s)) {
-        while (exchange(word_, 1)) { //~ BUG_LOCK_IN_SEGMENT atomicity ahead //~ BUG_LOCK_IN_SEGMENT ordering ahead
-            _mm_pause();
-        }
+        while (exchange(word_, 1)) { //~ BUG_LOCK_IN_SEGMENT atomicity ahead
+            //~ BUG_LOCK_IN_SEGMENT ordering ahead
+            _mm_pause(); }
     }
-    ~SegmentLock() { exchange(word_, 0); } //~ BUG_LOCK_IN_SEGMENT atomicity needed //~ BUG_LOCK_IN_SEGMENT ordering needed
-    SegmentLock(const SegmentLock &) = delete;
-    SegmentLock &operator=(const SegmentLock &) = delete;
+    ~SegmentLock() { exchange(word_, 0); } //~ BUG_LOCK_IN_SEGMENT atomicity needed
+    //~ BUG_LOCK_IN_SEGMENT ordering needed
+    SegmentLock(const SegmentLock &) = delete; SegmentLock &operator=(const SegmentLock &) = delete;
 
   private:
     uint32_t *word_;

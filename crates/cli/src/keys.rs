@@ -365,7 +365,8 @@ mod tests {
     #[test]
     fn far_off_keys_get_the_whole_list() {
         let problem = check("colour = 1").unwrap_err();
-        let expected = "the keys here are record, rules, transactions, target, ops, test";
+        let expected = "the keys here are record, rules, transactions, target, ops, test, \
+                        conditions";
         assert_eq!(problem.help.as_deref(), Some(expected));
     }
 }

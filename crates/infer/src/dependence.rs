@@ -8,7 +8,8 @@
 //! # Deviations
 //!
 //! - Of the branches that decide that an access runs, the nearest [`REACH`] that depend on
-//!   persistent memory count, and of what they depend on the nearest [`DECIDING`] reads; those further out decide about much that has nothing to do with it.
+//!   persistent memory count, and of what they depend on the nearest [`DECIDING`] reads; those
+//!   further out decide about much that has nothing to do with it.
 //! - A value that was chosen by a branch (where several meet, or in ordinary memory) carries what
 //!   decided, of the nearest [`CHOICE`] branches.
 //! - What is the way to a read counts too ([`Rule::Po4`]).

@@ -263,7 +263,7 @@ mod tests {
             ("test a.toml --no-config", "cannot be used with"),
             (
                 "test --strategy all",
-                "[possible values: exhaustive, bounded, random]",
+                "[possible values: conditions, auto, exhaustive,",
             ),
         ] {
             let error = parse(line).unwrap_err();

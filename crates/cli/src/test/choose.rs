@@ -12,6 +12,7 @@ use crashpoint_persist::graph::Model;
 use crashpoint_report::ConditionFigures;
 use crashpoint_states::conditions::{At, Figures, Planner, Reason};
 use crashpoint_states::{self as states, ByConditions, representative};
+use num_bigint::BigUint;
 use rustc_hash::FxHashSet;
 
 use super::{Clock, Prepared, conditions};
@@ -108,6 +109,13 @@ pub fn for_memory(
     if !needs_flow(settings) {
         return strategies(settings, || representatives(clock));
     }
+    if settings.test.strategy.is_none() && are_few(prepared, plan) {
+        return Strategies {
+            all: vec![Box::<states::Exhaustive>::default()],
+            plan: None,
+            conditions: None,
+        };
+    }
     let mut inferred = clock.time("infer", || infer(&prepared.recording, &prepared.program));
     conditions::apply(settings, prepared, &mut inferred.conditions);
     let (strategy, lists) = clock.time("violations", || {
@@ -133,6 +141,17 @@ pub fn for_memory(
 }
 
 impl Strategies {
+    /// As in reports.
+    pub fn name(&self, settings: &Settings) -> String {
+        match settings.test.strategy {
+            Some(_) => name(settings),
+            None => self
+                .all
+                .first()
+                .map_or(String::new(), |first| first.name().to_owned()),
+        }
+    }
+
     pub fn behaviours(&self) -> u64 {
         self.plan.as_ref().map_or(0, |plan| plan.behaviours)
     }
@@ -203,6 +222,27 @@ pub fn unfollowed(counts: &Unfollowed) -> Vec<(String, u64)> {
     named
         .map(|(name, count)| (name.to_owned(), count))
         .collect()
+}
+
+/// Where there are no more states than that, and nothing else is asked for, all are tried.
+const FEW_STATES: u32 = 2000;
+
+/// Whether trying every state is little work: then there is no need to choose, and nothing that a
+/// short run may not have hinted at is missed.
+fn are_few(prepared: &Prepared, plan: &Plan<'_>) -> bool {
+    let mut left = BigUint::from(FEW_STATES);
+    let mut are_few = true;
+    let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
+    walk.moments(|moment, _| {
+        let count = moment.frontier().count();
+        are_few = count.exact && count.value <= left;
+        if !are_few {
+            return std::ops::ControlFlow::Break(());
+        }
+        left -= count.value;
+        std::ops::ControlFlow::Continue(())
+    });
+    are_few
 }
 
 /// Goes along the recording and sorts out which states violate what was inferred.

@@ -302,6 +302,7 @@ pub struct Tested {
     pub details: Vec<tell::Detail>,
     pub problems: Vec<String>,
     pub conditions: Option<ConditionFigures>,
+    pub strategy: String,
     /// Update behaviours, and those that stand for all.
     pub behaviours: (u64, u64),
 }
@@ -385,6 +386,7 @@ fn test(
     })?;
     tested.problems = problems;
     tested.conditions = chosen.figures();
+    tested.strategy = chosen.name(settings);
     tested.behaviours = (chosen.behaviours(), chosen.representatives());
     Ok(tested)
 }
@@ -449,6 +451,7 @@ fn explain(
         details,
         problems: Vec::new(),
         conditions: None,
+        strategy: String::new(),
         behaviours: (0, 0),
     })
 }

@@ -280,6 +280,7 @@ pub fn report(
             operations: tested.timeline.operations.len() as u64,
             unexplained_states: tested.causes.unexplained,
             conditions: tested.conditions.clone(),
+            strategy: tested.strategy.clone(),
             behaviours: tested.behaviours.0,
             representatives: tested.behaviours.1,
             ..figures(settings, statistics, seconds)

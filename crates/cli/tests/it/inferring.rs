@@ -7,7 +7,7 @@ fn conditions_are_printed_with_the_lines_that_hint_at_them() {
     let stage = Stage::with_log(&[]);
     stage.write("list", "put 5 6\nput 7 8\nget 5\n");
     stage
-        .run(&["test", "--ops-file", "list"])
+        .run(&["test", "--ops-file", "list", "--strategy", "conditions"])
         .ended(2)
         .prints("1 finding in ");
     stage
@@ -34,7 +34,7 @@ fn a_recording_without_flow_says_how_to_make_one() {
 fn statistics_tell_what_was_inferred_and_draw_it() {
     let stage = Stage::with_log(&[]);
     stage
-        .run(&["test", "--stats"])
+        .run(&["test", "--stats", "--strategy", "conditions"])
         .ended(2)
         .prints("conditions: PO1 ")
         .prints("violations of ");
@@ -51,13 +51,12 @@ fn statistics_tell_what_was_inferred_and_draw_it() {
 fn conditions_can_be_given_and_suppressed() {
     let stage = Stage::with_log(&[]);
     let ahead = line_of("// ahead");
+    let by_conditions = ["test", "--strategy", "conditions"];
     let everything = "conditions.suppress=['PO1', 'PO2', 'PO3', 'PO4', 'PA1']";
-    let given = format!(
-        "conditions.add=['log.c:{} before log.c:{ahead}']",
-        ahead - 1
-    );
+    let needed = line_of("// needed");
+    let given = format!("conditions.add=['log.c:{needed} before log.c:{ahead}']");
     stage
-        .run(&["test", "--set", everything, "--set", &given])
+        .run(&[&by_conditions[..], &["--set", everything, "--set", &given]].concat())
         .ended(2);
     let report = stage.json("crashpoint.out/findings.json");
     let violations = &report["test"]["conditions"]["violations"];

@@ -11,7 +11,8 @@ fn saved() -> Stage {
     std::fs::create_dir(stage.path("data")).expect("a folder");
     std::fs::write(stage.path("data/note"), "000").expect("a file");
     let check = "sh -c 'test $(wc -c < {dir}/note) = 3'";
-    let test = ["test", "--no-config", "--dir", "data", "--check", check];
+    let test = ["test", "--no-config", "--dir", "data", "--fs", "posix"];
+    let test = [&test[..], &["--check", check]].concat();
     let run = ["--", "sh", "-c", SAVE];
     stage.run(&[&test[..], &run].concat()).ended(2);
     stage
@@ -37,7 +38,8 @@ fn findings_and_behaviours_are_drawn_with_what_was_kept_and_lost() {
     let show = |path: &str| stage.run(&["show", "--graph", path]).ended(0).out;
     let finding = show("crashpoint.out/findings/1");
     assert!(finding.starts_with("<svg "), "{finding}");
-    assert!(finding.contains("rename(&quot;note.tmp&quot;"), "{finding}");
+    let renamed = "(&quot;note.tmp&quot;, &quot;note&quot;)";
+    assert!(finding.contains(renamed), "{finding}");
     assert!(finding.contains("lost"), "{finding}");
     let list = show("crashpoint.out");
     assert!(list.contains("crashpoint.out/behaviours/1  "), "{list}");

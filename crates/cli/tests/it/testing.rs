@@ -14,7 +14,7 @@ fn a_store_that_goes_ahead_is_found_at_its_line() {
         .prints("error[ordering]")
         .prints("pool->count++; // ahead")
         .prints("1 finding in ")
-        .prints("strategy conditions");
+        .prints("strategy exhaustive");
     let report = stage.json("crashpoint.out/findings.json");
     let findings = report["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1, "{report:#}");

@@ -1,3 +1,5 @@
+//! Behaviours of files, on small recordings made by hand.
+
 use std::collections::BTreeSet;
 
 use super::super::facts::Fact;
