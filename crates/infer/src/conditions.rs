@@ -1,8 +1,9 @@
 //! Conditions on ranges of bytes, and the hints they come from.
 
 use crashpoint_trace::{PmAddress, SiteId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 
 const WORD_BYTES: u64 = 8;
 
@@ -105,8 +106,8 @@ pub struct Bound {
 pub struct Conditions {
     ranges: Vec<Range>,
     known: FxHashMap<Range, RangeId>,
-    /// First, later.
-    pairs: FxHashSet<(RangeId, RangeId)>,
+    /// First, later, and the hint that said so first.
+    pairs: FxHashMap<(RangeId, RangeId), HintId>,
     hints: Vec<Hint>,
     hint_ids: FxHashMap<(Rule, SiteId, SiteId), HintId>,
     /// By the range that comes later, and by the one that comes first.
@@ -162,9 +163,13 @@ impl Conditions {
     ) {
         let hint = self.hint(rule, first_site, later_site);
         self.hints[hint.0 as usize].seen += 1;
-        if first == later || !self.pairs.insert((first, later)) {
+        if first == later {
             return;
         }
+        match self.pairs.entry((first, later)) {
+            Entry::Occupied(_) => return,
+            Entry::Vacant(slot) => slot.insert(hint),
+        };
         self.hints[hint.0 as usize].conditions += 1;
         self.earlier[later.0 as usize].push(Bound { to: first, hint });
         self.later[first.0 as usize].push(Bound { to: later, hint });
@@ -185,7 +190,7 @@ impl Conditions {
         let hint = self.hint(Rule::Pa1, site, site);
         self.hints[hint.0 as usize].seen += 1;
         for word in self.get(guardian).words() {
-            if let std::collections::hash_map::Entry::Vacant(slot) = self.guardians.entry(word) {
+            if let Entry::Vacant(slot) = self.guardians.entry(word) {
                 slot.insert(hint);
                 self.hints[hint.0 as usize].conditions += 1;
             }
@@ -222,11 +227,37 @@ impl Conditions {
         start: PmAddress,
         length: u64,
     ) -> impl Iterator<Item = Bound> + 'a {
+        let ranges = self.ranges_at(start, length);
+        ranges.flat_map(|range| by[range.0 as usize].iter().copied())
+    }
+
+    /// How many conditions bytes are bound by, either way.
+    pub fn bounds(&self, start: PmAddress, length: u64) -> usize {
+        let ranges = self.ranges_at(start, length);
+        let counts = ranges.map(|range| {
+            let index = range.0 as usize;
+            self.earlier[index].len() + self.later[index].len()
+        });
+        counts.sum()
+    }
+
+    /// Who says that some bytes must persist before others.
+    pub fn between(
+        &self,
+        (first, first_length): (PmAddress, u64),
+        (later, later_length): (PmAddress, u64),
+    ) -> Option<HintId> {
+        self.ranges_at(first, first_length).find_map(|one| {
+            let mut others = self.ranges_at(later, later_length);
+            others.find_map(|two| self.pairs.get(&(one, two)).copied())
+        })
+    }
+
+    /// Ranges that bytes within a word are part of.
+    fn ranges_at(&self, start: PmAddress, length: u64) -> impl Iterator<Item = RangeId> + '_ {
         let ranges = self.words.get(&(start.0 / WORD_BYTES));
         let ranges = ranges.into_iter().flatten().copied();
-        ranges
-            .filter(move |range| self.get(*range).overlaps(start, length))
-            .flat_map(|range| by[range.0 as usize].iter().copied())
+        ranges.filter(move |range| self.get(*range).overlaps(start, length))
     }
 
     /// Whether bytes guard others, and who says so.

@@ -16,7 +16,7 @@ impl SetId {
 
 /// Members of a set at most: what depends on more (a checksum, a sum over a whole table) depends on
 /// too much to be a hint.
-pub const MOST: usize = 32;
+pub const MOST: usize = 8;
 
 #[derive(Debug)]
 pub struct Sets {

@@ -135,8 +135,9 @@ pub struct Planner<'a> {
     issued: usize,
     durable: usize,
     pending: Vec<bool>,
-    /// The last node of each word.
+    /// The last node of each word, and those that may be pending.
     last: FxHashMap<u64, NodeId>,
+    recent: Vec<NodeId>,
     /// Guardians that may be pending.
     guardians: Vec<(NodeId, HintId)>,
     kinds: FxHashMap<Kind, (KindId, Rarely)>,
@@ -179,6 +180,7 @@ impl<'a> Planner<'a> {
             durable: 0,
             pending: vec![false; nodes.len()],
             last: FxHashMap::default(),
+            recent: Vec::new(),
             guardians: Vec::new(),
             kinds: FxHashMap::default(),
             targets: FxHashMap::default(),
@@ -204,6 +206,7 @@ impl<'a> Planner<'a> {
         self.durable = at.durable.len();
         self.guardians
             .retain(|(node, _)| self.pending[node.index()]);
+        self.recent.retain(|node| self.pending[node.index()]);
         let last = new.clone().next_back().map(|node| NodeId(node as u32));
         for id in new.map(|node| NodeId(node as u32)) {
             let word = self.nodes[id.index()].address.0 / WORD_BYTES;
@@ -213,6 +216,7 @@ impl<'a> Planner<'a> {
                 self.given(at, id);
             }
             self.last.insert(word, id);
+            self.recent.push(id);
         }
         let place = last.map_or(NOWHERE, |id| self.place(id));
         self.offer(at, Target::All, Reason::InOrder, place, SiteId::NONE);
@@ -246,6 +250,11 @@ impl<'a> Planner<'a> {
         let node = &self.nodes[id.index()];
         let (start, length) = (node.address, u64::from(node.length));
         let conditions = self.conditions;
+        // A place that much is tied to has more conditions than there are stores pending.
+        if conditions.bounds(start, length) > self.recent.len() {
+            self.tied_to_recent(at, id);
+            return;
+        }
         for bound in conditions.earlier(start, length) {
             for word in conditions.get(bound.to).words() {
                 if let Some(first) = self.last.get(&word).copied() {
@@ -259,6 +268,29 @@ impl<'a> Planner<'a> {
                     self.violation(at, id, later, bound.hint);
                 }
             }
+        }
+    }
+
+    /// The same, by what is pending.
+    fn tied_to_recent(&mut self, at: &At<'_>, id: NodeId) {
+        let bytes = |node: &Node| (node.address, u64::from(node.length));
+        let this = bytes(&self.nodes[id.index()]);
+        let mut found = Vec::new();
+        for other in &self.recent {
+            let node = &self.nodes[other.index()];
+            if self.last.get(&(node.address.0 / WORD_BYTES)) != Some(other) {
+                continue;
+            }
+            let that = bytes(node);
+            if let Some(hint) = self.conditions.between(that, this) {
+                found.push((*other, id, hint));
+            }
+            if let Some(hint) = self.conditions.between(this, that) {
+                found.push((id, *other, hint));
+            }
+        }
+        for (first, later, hint) in found {
+            self.violation(at, first, later, hint);
         }
     }
 
