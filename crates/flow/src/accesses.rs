@@ -35,6 +35,19 @@ pub struct Recorded {
     pub order: u64,
 }
 
+impl Recorded {
+    /// As analyses see it.
+    pub fn access(&self, thread: ThreadIndex) -> Access {
+        Access {
+            pm: self.pm,
+            length: self.length.max(1),
+            site: self.site,
+            thread,
+            order: Some(self.order),
+        }
+    }
+}
+
 /// Which addresses of a process are persistent memory. What was unmapped and not mapped again is
 /// taken to be what it was.
 #[derive(Clone, Debug, Default)]

@@ -85,7 +85,8 @@ pub struct Test {
     #[arg(long, value_name = "FILE", help_heading = "Operations")]
     pub ops_file: Option<PathBuf>,
 
-    /// Which crash states are tried [default: conditions, with --dir: representative]
+    /// Which crash states are tried [default: conditions, or exhaustive where there are few in all;
+    /// with --dir: representative]
     #[arg(long, value_name = "STRATEGY", value_enum, help_heading = "Crashes")]
     pub strategy: Option<Strategy>,
     /// With --strategy bounded: how many cache lines may differ [default: 2], or with --dir files,

@@ -139,13 +139,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
         let site = self.site(call);
         let mut read = A::Label::default();
         while let Some(recorded) = self.accesses.take_next(site, AccessKind::Read) {
-            let access = Access {
-                pm: recorded.pm,
-                length: recorded.length.max(1),
-                site,
-                thread: self.thread,
-                order: Some(recorded.order),
-            };
+            let access = recorded.access(self.thread);
             let through = self.pointer_to(call, recorded.address)?;
             let control = self.top()?.regions.current();
             let label = self.walker.analysis.read(&access, through, control);
@@ -259,13 +253,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
     fn written(&mut self, call: &Inst, value: A::Label) -> Result<(), Lost> {
         let site = self.site(call);
         while let Some(recorded) = self.accesses.take_next(site, AccessKind::Write) {
-            let access = Access {
-                pm: recorded.pm,
-                length: recorded.length.max(1),
-                site,
-                thread: self.thread,
-                order: Some(recorded.order),
-            };
+            let access = recorded.access(self.thread);
             let through = self.pointer_to(call, recorded.address)?;
             let control = self.top()?.regions.current();
             self.walker.analysis.write(&access, through, value, control);
