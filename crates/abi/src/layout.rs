@@ -193,6 +193,11 @@ pub fn position(
 /// Offset of [`Thread`] in the first page of a PM stream.
 pub const THREAD_OFFSET: usize = 512;
 
+/// The file in the folder of traces whose page numbers the events of all threads, and where in it the
+/// next number lies, a little-endian `u64`.
+pub const ORDER_FILE: &str = "order";
+pub const ORDER_NEXT_AT: usize = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,9 +14,9 @@ use crate::output::Output;
 use crate::show::{ShowError, named};
 use crate::summary::bytes_text;
 
-/// Whether a folder holds a recording of files, and none of memory.
+/// Whether a folder holds a recording of files; stores of memory that it has too are among its calls.
 pub fn is_one(folder: &Path) -> bool {
-    folder.join("files").is_dir() && !folder.join("trace").is_dir()
+    folder.join("files").is_dir()
 }
 
 pub fn run(
@@ -96,12 +96,23 @@ fn line(call: &Call<'_>, frames: &[Frame], style: &Style) -> String {
     )
 }
 
-/// The first function that is no part of the C library.
+/// Libraries through which everybody calls the system.
+pub const THROUGH: [&str; 8] = [
+    "libcrashpoint_rt",
+    "libc.so",
+    "libc-",
+    "libpthread",
+    "ld-linux",
+    "libstdc++",
+    "[vdso]",
+    "libgcc",
+];
+
+/// The first function that is no part of the C library, nor of another that everybody calls.
 pub fn innermost(frames: &[Frame]) -> Option<&Frame> {
-    const SYSTEM: [&str; 4] = ["libc.so", "libc-", "ld-linux", "libpthread"];
     let of_system = |frame: &&Frame| {
         let file = frame.module.rsplit('/').next().unwrap_or_default();
-        SYSTEM.iter().any(|name| file.starts_with(name))
+        THROUGH.iter().any(|name| file.starts_with(name))
     };
     frames
         .iter()

@@ -16,7 +16,7 @@ use crate::sys::{self, Errno, File, PAGE_BYTES};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crashpoint_abi::TRACE_VERSION;
-use crashpoint_abi::layout::STREAM_MAGIC;
+use crashpoint_abi::layout::{ORDER_FILE, ORDER_NEXT_AT, STREAM_MAGIC};
 
 #[repr(C, align(64))]
 pub struct OrderPage {
@@ -31,7 +31,7 @@ pub struct OrderPage {
     owner: AtomicU32,
 }
 
-const _: () = assert!(core::mem::offset_of!(OrderPage, next) == 64);
+const _: () = assert!(core::mem::offset_of!(OrderPage, next) == ORDER_NEXT_AT);
 
 impl OrderPage {
     #[inline(always)]
@@ -98,7 +98,7 @@ impl OrderPage {
 /// Maps the page, making it if this is the first process of the recording.
 pub fn open(folder: &Folder) -> &'static OrderPage {
     let path = |name: &str| folder.path(format_args!("{name}"));
-    let Some(mut wanted) = path("order") else {
+    let Some(mut wanted) = path(ORDER_FILE) else {
         fatal(format_args!("no memory"));
     };
     for _ in 0..4 {
@@ -115,18 +115,18 @@ pub fn open(folder: &Folder) -> &'static OrderPage {
 /// Makes the file under another name first: nobody ever sees it half written.
 fn create(folder: &Folder) {
     let process = sys::process_id();
-    let temporary = folder.path(format_args!("order.{process}"));
-    let wanted = folder.path(format_args!("order"));
+    let temporary = folder.path(format_args!("{ORDER_FILE}.{process}"));
+    let wanted = folder.path(format_args!("{ORDER_FILE}"));
     let (Some(mut temporary), Some(mut wanted)) = (temporary, wanted) else {
         return;
     };
     let (Some(temporary), Some(wanted)) = (temporary.path(), wanted.path()) else {
         return;
     };
-    let mut head = [0; 72];
+    let mut head = [0; ORDER_NEXT_AT + 8];
     head[..8].copy_from_slice(&STREAM_MAGIC);
     head[8..12].copy_from_slice(&TRACE_VERSION.to_le_bytes());
-    head[64..].copy_from_slice(&1u64.to_le_bytes());
+    head[ORDER_NEXT_AT..].copy_from_slice(&1u64.to_le_bytes());
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
     let written = File::open(temporary, flags).and_then(|file| {
         file.allocate(PAGE_BYTES as u64)?;

@@ -17,12 +17,14 @@ mod problem;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod weave;
 mod writer;
 
 pub use before::{BeforeWriter, FOLDER as BEFORE_FOLDER};
 pub use format::{Ended, FORMAT_VERSION, RawFrame, Start};
 pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind, Remark};
 pub use reader::FileRecording;
+pub use weave::{WeaveError, weave};
 pub use writer::Writer;
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +55,11 @@ impl StackId {
 /// The number of a system call on x86-64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SystemCall(pub u16);
+
+impl SystemCall {
+    /// None: a store into a mapping, as the program itself recorded it.
+    pub const STORE: SystemCall = SystemCall(u16::MAX);
+}
 
 /// One system call that mattered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +104,7 @@ pub enum Through {
     Cache,
     /// `O_DIRECT`.
     Direct,
-    /// A shared mapping: the difference that was found.
+    /// A shared mapping: one store, or the difference that was found.
     Mapping,
     /// `copy_file_range`, `FICLONE` and the like: a file system may share the blocks.
     Copy,

@@ -107,14 +107,15 @@ pub fn program(options: &Options<'_>) -> Option<PathBuf> {
     all.find(|path| path.is_file())
 }
 
-/// `near` is the environment instead of the one in `options`, if writes need not stop.
+/// The program gets this environment instead of the one in `options`. `near`: writes need not stop.
 pub fn start(
     options: &Options<'_>,
-    near: Option<&[(OsString, OsString)]>,
+    environment: &[(OsString, OsString)],
+    near: bool,
     standard: &Standard<'_>,
 ) -> Result<Started, WatchError> {
     let mut variables = Vec::new();
-    for (name, value) in near.unwrap_or(options.environment) {
+    for (name, value) in environment {
         let mut text = name.clone();
         text.push("=");
         text.push(value);
@@ -133,7 +134,7 @@ pub fn start(
             .collect::<Result<_, _>>()?,
         variables,
         directory: c_string(Path::new(options.directory).as_os_str())?,
-        program: filter::program(near.is_some()),
+        program: filter::program(near),
     };
     let system = |source| WatchError::System {
         what: "make a pipe",

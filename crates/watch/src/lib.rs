@@ -13,8 +13,9 @@
 //! Output is never held up.
 //!
 //! *Not seen*: other programs that change the folder meanwhile (noticed where it shows, and
-//! remarked), stores through shared mappings as they happen (found by comparison, see `mappings`),
-//! and io_uring and `io_submit`, which the program is told do not exist.
+//! remarked), and stores through shared mappings as they happen: those are found by comparison, see
+//! `mappings`, or told by the program itself if it was built with `crashpoint-cc`, see `stores`.
+//! io_uring and `io_submit` do not exist, as the program is told.
 //!
 //! **Architecture invariant:** what the program does is never changed: its signals, its exit status
 //! and its results are its own, but for the refusals above. In its memory there may be a library of
@@ -35,6 +36,7 @@ mod ptrace;
 mod quiet;
 mod session;
 mod stacks;
+mod stores;
 mod table;
 mod tasks;
 mod timer;

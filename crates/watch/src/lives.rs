@@ -46,7 +46,7 @@ impl Watcher<'_> {
                 },
             }
         };
-        self.tasks.add(child, process);
+        self.add_task(child, process)?;
         self.together.release();
         if self.early.remove(&child) {
             ptrace::go_on(child, 0).or_else(gone)?;

@@ -7,11 +7,12 @@ use crate::near::Near;
 use crate::ptrace::Tid;
 use crate::quiet::{NoStopSignals, Together};
 use crate::stacks::Stacks;
+use crate::stores::Stores;
 use crate::tasks::{Place, Process, Tasks};
 use crate::timer::Timer;
 use crate::watcher::Watcher;
 use crate::{Options, Recorded, Stdin, WatchError, before};
-use crashpoint_trace::files::{Ended, Start, Stream, Writer};
+use crashpoint_trace::files::{Ended, Remark, Start, Stream, Writer};
 use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::cell::RefCell;
@@ -76,10 +77,12 @@ fn watch(
             .near
             .and_then(|library| Near::new(library, &program))
     });
-    let environment = near
-        .as_ref()
-        .map(|near| near.environment(options.environment));
-    let started = launch::start(options, environment.as_deref(), &files.standard())?;
+    let stores = Stores::new(options, out);
+    let mut environment = stores.environment(options.environment);
+    if let Some(near) = &near {
+        environment = near.environment(&environment);
+    }
+    let started = launch::start(options, &environment, near.is_some(), &files.standard())?;
     let mut watcher = Watcher {
         options,
         tasks: Tasks::default(),
@@ -96,6 +99,7 @@ fn watch(
         ended: None,
         fatal: None,
         near,
+        stores,
         together: Together::new(),
         deferred: None,
         settled: None,
@@ -209,8 +213,7 @@ impl Watcher<'_> {
             space: Rc::default(),
         };
         self.timer.add(tid);
-        self.tasks.add(tid, process);
-        Ok(())
+        self.add_task(tid, process)
     }
 
     fn finish(self) -> Result<Recorded, WatchError> {
@@ -226,14 +229,22 @@ impl Watcher<'_> {
                 signal: libc::SIGKILL,
             },
         };
-        let calls = self.writer.count();
+        let mut calls = self.writer.count();
         let symbols = self.stacks.symbols();
         let written = self.writer.finish(ended, symbols);
         written.map_err(|source| WatchError::Write { source })?;
+        let mut remarks = self.remarks;
+        match self.stores.weave() {
+            Ok(Some(woven)) => calls = woven,
+            Ok(None) => {}
+            Err(error) => remarks.push(Remark::NoStores {
+                reason: error.to_string(),
+            }),
+        }
         Ok(Recorded {
             ended,
             calls,
-            remarks: self.remarks,
+            remarks,
         })
     }
 }

@@ -61,14 +61,17 @@ impl Tasks {
         self.processes - 1
     }
 
-    pub fn add(&mut self, tid: Tid, process: Process) {
+    /// Returns its number.
+    pub fn add(&mut self, tid: Tid, process: Process) -> u32 {
+        let number = self.threads;
         let task = Task {
-            number: self.threads,
+            number,
             process,
             state: State::Running,
         };
         self.threads += 1;
         self.all.insert(tid, task);
+        number
     }
 
     pub fn get(&self, tid: Tid) -> Option<&Task> {

@@ -7,8 +7,9 @@ use crate::near::Near;
 use crate::ptrace::{self, Registers, Stop, Tid};
 use crate::quiet::Together;
 use crate::stacks::Stacks;
+use crate::stores::Stores;
 use crate::table::{self, Class, Kind};
-use crate::tasks::{State, Tasks};
+use crate::tasks::{Process, State, Tasks};
 use crate::timer::Timer;
 use crate::{Options, WatchError};
 use crashpoint_trace::files::{Call, Effect, Ended, Remark, StackId, SystemCall, Writer};
@@ -40,6 +41,7 @@ pub struct Watcher<'o> {
     pub fatal: Option<WatchError>,
     /// Writes that do not stop.
     pub near: Option<Near>,
+    pub stores: Stores,
     pub together: Together,
     /// A write whose end was not waited for.
     pub deferred: Option<Box<Deferred>>,
@@ -389,6 +391,15 @@ impl Watcher<'_> {
         if let Some(task) = self.tasks.get(tid) {
             self.stacks.forget(task.process.leader);
         }
+    }
+
+    /// A thread begins.
+    pub fn add_task(&mut self, tid: Tid, process: Process) -> Result<(), WatchError> {
+        let of = process.number;
+        let number = self.tasks.add(tid, process);
+        self.writer
+            .thread(of, number, tid.0.cast_unsigned())
+            .map_err(|source| WatchError::Write { source })
     }
 
     /// Says something once.

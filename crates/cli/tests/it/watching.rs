@@ -81,3 +81,63 @@ fn mistakes_are_told_and_leave_an_old_recording_alone() {
     assert!(record(".", "true").contains("lies in the watched folder"));
     stage.run(&["show"]).ended(0);
 }
+
+/// Stores into a mapped file, and calls between them.
+const MIXED: &str = r#"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    int file = open("data/mapped", O_RDWR | O_CREAT, 0644);
+    if (file < 0 || ftruncate(file, 6000) < 0) return 1;
+    volatile char *page = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    page[0] = 'a';
+    page[0] = 'b';
+    write(1, "one\n", 4);
+    page[5000] = 'c';
+    page[7000] = 'z';
+    if (fork() == 0) {
+        page[2] = 'd';
+        _exit(0);
+    }
+    wait(0);
+    memcpy((char *)page + 4096, "whole", 5);
+    read(open("/dev/zero", O_RDONLY), (char *)page, 1);
+    return fsync(file);
+}
+"#;
+
+#[test]
+fn stores_of_a_program_that_records_them_stand_between_its_calls() {
+    let stage = staged();
+    stage.build(MIXED, &[], "mixed");
+    stage
+        .run(&["record", "--dir", "data", "--", "./mixed"])
+        .ended(0);
+    let shown = stage.run(&["show"]).ended(0).out;
+    let told = [
+        "store(\"mapped\", 1 bytes at 0)   main at mixed.c:11",
+        "mapped [0..1], through a mapping: \"a\"",
+        "mapped [0..1], through a mapping: \"b\"",
+        "stdout: \"one\\n\"",
+        "store(\"mapped\", 1 bytes at 5000)   main at mixed.c:14",
+        "store(\"mapped\", 1 bytes at 2)   main at mixed.c:17",
+        "store(\"mapped\", 5 bytes at 4096)",
+        "mapped [0..1], through a mapping: \"\\x00\"",
+        "fsync(\"mapped\")   main at mixed.c:23",
+    ];
+    let mut rest = &shown[..];
+    for text in told {
+        let at = rest.find(text);
+        let at = at.unwrap_or_else(|| panic!("{text} in its place in {shown}"));
+        rest = &rest[at..];
+    }
+    assert!(!shown.contains("at 7000"), "behind the end: {shown}");
+    assert!(
+        !shown.contains("1 pages"),
+        "nothing is left to find: {shown}"
+    );
+    assert_eq!(shown.matches("through a mapping").count(), 6, "{shown}");
+}

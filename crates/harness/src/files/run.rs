@@ -123,6 +123,9 @@ pub struct FileWorkshop {
     trees: TempDir,
 }
 
+/// How a program begins a line that is to be built with `crashpoint-cc`.
+const OWN_COMPILER: &str = "// Built with crashpoint-cc";
+
 impl FileWorkshop {
     pub fn new(tools: Tools) -> Result<FileWorkshop, Error> {
         let here = Path::new("a temporary folder");
@@ -140,6 +143,17 @@ impl FileWorkshop {
         &self.interpreters
     }
 
+    /// A program says itself if its stores are to be recorded.
+    fn compiler(&self, case: &FileCase) -> Result<PathBuf, Error> {
+        let text = std::fs::read_to_string(&case.source).map_err(io_error(&case.source))?;
+        Ok(
+            match text.lines().any(|line| line.starts_with(OWN_COMPILER)) {
+                true => self.tools.compiler(&case.source),
+                false => self.interpreters.cc.clone(),
+            },
+        )
+    }
+
     /// Builds the case, where its language is compiled.
     pub fn prepare(&self, case: &FileCase) -> Result<Target, Error> {
         let program = self.folder.path().join(file_name(&case.name));
@@ -148,7 +162,7 @@ impl FileWorkshop {
         let mut last = None;
         let begin: Vec<String> = match case.language {
             Language::C => {
-                let mut command = Command::new(&self.interpreters.cc);
+                let mut command = Command::new(self.compiler(case)?);
                 command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]);
                 command.args(bug.map(|bug| format!("-D{bug}")));
                 command.arg(&source).arg("-o").arg(&program);

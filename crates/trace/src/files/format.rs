@@ -19,7 +19,7 @@ use super::{Call, Frame, InodeId, InodeKind, Remark, Slot};
 use serde::{Deserialize, Serialize};
 
 /// Of everything below `files/`.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 pub(super) const MAGIC: [u8; 8] = *b"CPFILES\0";
 pub(super) const HEADER_BYTES: usize = 16;
@@ -79,6 +79,23 @@ pub(super) enum Record<'a> {
     },
     Call(#[serde(borrow)] Call<'a>),
     Remark(Remark),
+    /// The system's number of a thread, for [`super::weave()`] as all that follow.
+    Thread {
+        process: u32,
+        thread: u32,
+        system_thread: u32,
+    },
+    /// A file is mapped, which the system knows by these numbers.
+    Shown {
+        inode: InodeId,
+        path: String,
+        device: u64,
+        number: u64,
+    },
+    /// Stores with smaller numbers happened before what follows.
+    Stores {
+        before: u64,
+    },
     End(Ended),
 }
 

@@ -62,6 +62,8 @@ pub enum Remark {
     ChangedByOthers { path: String },
     /// Memory or files of the program could not be read: what this call did is not known.
     Unseen { text: String, reason: String },
+    /// The program records its own stores into mappings, and they cannot be read.
+    NoStores { reason: String },
 }
 
 impl fmt::Display for Remark {
@@ -90,6 +92,11 @@ impl fmt::Display for Remark {
             Remark::Unseen { text, reason } => {
                 write!(to, "what {text} did could not be seen: {reason}")
             }
+            Remark::NoStores { reason } => write!(
+                to,
+                "the stores that the program recorded cannot be read ({reason}): what was stored \
+                 into mapped files is known by comparison alone"
+            ),
         }
     }
 }

@@ -26,11 +26,11 @@ pub struct FileRecording {
     readable: Range<usize>,
     count: u64,
     before: BeforeFiles,
-    start: Start,
+    pub(super) start: Start,
     ended: Option<Ended>,
-    modules: Vec<String>,
-    stacks: Vec<Vec<RawFrame>>,
-    symbols: FxHashMap<RawFrame, Vec<Frame>>,
+    pub(super) modules: Vec<String>,
+    pub(super) stacks: Vec<Vec<RawFrame>>,
+    pub(super) symbols: FxHashMap<RawFrame, Vec<Frame>>,
     frames: Vec<OnceCell<Vec<Frame>>>,
     problems: Vec<Problem>,
 }
@@ -111,19 +111,31 @@ impl FileRecording {
 
     /// All calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = Call<'_>> {
+        // Stacks and modules are known since the recording was opened.
+        self.records().filter_map(|record| match record {
+            Record::Call(call) => Some(call),
+            Record::Start(_)
+            | Record::Module { .. }
+            | Record::Stack { .. }
+            | Record::Remark(_)
+            | Record::Thread { .. }
+            | Record::Shown { .. }
+            | Record::Stores { .. }
+            | Record::End(_) => None,
+        })
+    }
+
+    pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
         let mut offset = self.readable.start;
         std::iter::from_fn(move || {
-            while offset < self.readable.end {
-                let Next::Content { bytes, end } = format::next(&self.calls, offset) else {
-                    return None;
-                };
-                offset = end;
-                // Stacks and modules are known since the recording was opened.
-                if let Ok(Record::Call(call)) = postcard::from_bytes(bytes) {
-                    return Some(call);
-                }
+            if offset >= self.readable.end {
+                return None;
             }
-            None
+            let Next::Content { bytes, end } = format::next(&self.calls, offset) else {
+                return None;
+            };
+            offset = end;
+            postcard::from_bytes(bytes).ok()
         })
     }
 
@@ -264,6 +276,7 @@ impl Scan {
                 self.problems.push(problem(path, at, kind));
             }
             Record::End(ended) => self.ended = Some(ended),
+            Record::Thread { .. } | Record::Shown { .. } | Record::Stores { .. } => {}
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Writes a recording of files, so that nothing is lost when the writer is killed.
 
 use super::format::{self, CALLS, FOLDER, Record, SYMBOLS, Symbol};
-use super::{Call, Effect, Ended, Frame, InodeKind, RawFrame, Remark, StackId, Start};
+use super::{Call, Effect, Ended, Frame, InodeId, InodeKind, RawFrame, Remark, StackId, Start};
 use crate::mapped::Appender;
 use serde::Serialize;
 use std::io;
@@ -106,6 +106,38 @@ impl Writer {
 
     pub fn remark(&mut self, remark: &Remark) -> io::Result<()> {
         self.calls.push(&Record::Remark(remark.clone()), 1024)
+    }
+
+    /// A thread begins, which the system knows by this number.
+    pub fn thread(&mut self, process: u32, thread: u32, system_thread: u32) -> io::Result<()> {
+        let record = Record::Thread {
+            process,
+            thread,
+            system_thread,
+        };
+        self.calls.push(&record, 32)
+    }
+
+    /// A file of the folder is mapped, which the system knows by these numbers.
+    pub fn shown(
+        &mut self,
+        inode: InodeId,
+        path: &str,
+        device: u64,
+        number: u64,
+    ) -> io::Result<()> {
+        let record = Record::Shown {
+            inode,
+            path: path.to_owned(),
+            device,
+            number,
+        };
+        self.calls.push(&record, path.len() + 48)
+    }
+
+    /// Stores that the program itself records, with smaller numbers, happened before what follows.
+    pub fn stores(&mut self, before: u64) -> io::Result<()> {
+        self.calls.push(&Record::Stores { before }, 16)
     }
 
     /// How many calls were written.

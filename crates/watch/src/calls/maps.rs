@@ -4,6 +4,7 @@ use super::sync::Sync;
 use super::{Arguments, Entry, What};
 use crate::WatchError;
 use crate::descriptors::Subject;
+use crate::inodes::Number;
 use crate::mappings::{Change, Mapping, Shadow, shadow_bytes};
 use crate::ptrace::Tid;
 use crate::watcher::{By, Watcher};
@@ -149,9 +150,9 @@ impl Watcher<'_> {
         }))
     }
 
-    pub fn mapped(&mut self, tid: Tid, map: Map, address: u64) {
+    pub fn mapped(&mut self, tid: Tid, map: Map, address: u64) -> Result<(), WatchError> {
         let Some(task) = self.tasks.get(tid) else {
-            return;
+            return Ok(());
         };
         let addresses = pages(address, map.length);
         let mut space = task.process.space.borrow_mut();
@@ -168,6 +169,11 @@ impl Watcher<'_> {
         if map.writable && self.inodes.get(map.inode).shadow.is_none() {
             self.inodes.shade(map.inode, Shadow::new(own));
         }
+        let path = self.inodes.path(map.inode);
+        let Number { device, inode } = self.inodes.get(map.inode).number;
+        self.writer
+            .shown(map.inode, &path, device, inode)
+            .map_err(|source| WatchError::Write { source })
     }
 
     /// Mappings that were for reading can be written from here on.
@@ -271,7 +277,7 @@ impl Watcher<'_> {
         }
         match inode {
             Some(inode) => self.compare(by, &[inode]),
-            None => Ok(()),
+            None => self.note_stores(),
         }
     }
 
@@ -286,6 +292,8 @@ impl Watcher<'_> {
                 continue;
             };
             let changes = shadow.compare();
+            // What was found happened before this.
+            self.note_stores()?;
             let effects = changes
                 .iter()
                 .map(|Change { offset, bytes }| Effect::Write {

@@ -228,10 +228,7 @@ impl Watcher<'_> {
             What::Attribute(attribute) => self.attributed(by, attribute),
             What::Xattr(xattr) => self.xattr_set(by, xattr),
             What::Sync(sync) => self.synced(by, sync),
-            What::Map(map) => {
-                self.mapped(by.tid, map, returned as u64);
-                Ok(())
-            }
+            What::Map(map) => self.mapped(by.tid, map, returned as u64),
             What::Remap(remap) => {
                 self.remapped(by.tid, &remap, returned as u64);
                 Ok(())

@@ -85,7 +85,23 @@ fn by_debug(loader: &Loader, path: &str, offset: u64) -> Vec<Frame> {
             source,
         });
     }
-    found
+    match found.pop_if(|outermost| is_runtime(outermost)) {
+        // Linked into the program, it stands in front of the C library as a part of it.
+        Some(function) => vec![Frame {
+            module: RUNTIME.to_owned(),
+            source: None,
+            ..function
+        }],
+        None => found,
+    }
+}
+
+/// What the code of the runtime is said to lie in.
+const RUNTIME: &str = "libcrashpoint_rt";
+
+fn is_runtime(function: &Frame) -> bool {
+    let source = function.source.as_ref();
+    source.is_some_and(|source| source.file.contains("crates/rt/src/"))
 }
 
 /// Where functions begin, by the unwind table.

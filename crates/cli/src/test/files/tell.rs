@@ -12,7 +12,7 @@ use crashpoint_persist::files::{MicroOp, Model};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::{Crash, Finding, Location, Severity, Spot, Step};
 use crashpoint_states::representative::Facts;
-use crashpoint_trace::files::{Call, FileRecording};
+use crashpoint_trace::files::{Call, FileRecording, SystemCall};
 
 use super::replay::{self, Description};
 use super::{FilesError, Test, mend, words};
@@ -344,7 +344,16 @@ impl<'a> Teller<'_, 'a> {
                 texts.join(" and ")
             );
         }
+        let is_store = |node: NodeId| self.call(node).number == SystemCall::STORE;
+        let turned = cause.ahead.is_some_and(|ahead| {
+            let later = |needed: &NodeId| *needed > ahead && is_store(*needed);
+            is_store(ahead) && cause.needed.iter().all(later)
+        });
         match cause.kind {
+            Kind::Atomicity if turned => "no sync helps where it is: store (2) before (1), and \
+                                          sync in between unless both lie in one sector; or keep \
+                                          a journal"
+                .to_owned(),
             Kind::Atomicity => "no sync helps: write a new file, sync it and rename it over the \
                                 old one, or keep a journal"
                 .to_owned(),

@@ -4,6 +4,8 @@ use crashpoint_persist::files::{Data, Kind, MicroOp};
 use crashpoint_report::{Frame, Location, Spot};
 use crashpoint_trace::files::{Call, FileRecording, Frame as Recorded};
 
+use crate::show_files::THROUGH;
+
 /// What would be lost with a micro-operation.
 pub fn lost(op: &MicroOp<'_>) -> String {
     let path = shown(&op.path);
@@ -55,17 +57,6 @@ pub fn all_lost<'o, 'a: 'o>(ops: impl Iterator<Item = &'o MicroOp<'a>>) -> Strin
 
 /// Things that are told one by one.
 const MOST_TOLD: usize = 4;
-
-/// Libraries through which everybody calls the system.
-const THROUGH: [&str; 7] = [
-    "libc.so",
-    "libc-",
-    "libpthread",
-    "ld-linux",
-    "libstdc++",
-    "[vdso]",
-    "libgcc",
-];
 
 /// Programs whose own code says nothing about the one that they run.
 const INTERPRETERS: [&str; 12] = [
