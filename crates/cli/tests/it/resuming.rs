@@ -58,33 +58,65 @@ fn keys(journal: &Path) -> HashSet<(u64, String)> {
     keys
 }
 
+/// How often one kill is tried.
+const ATTEMPTS: usize = 20;
+
+/// A run that is killed again and again.
 struct Killed<'s> {
     stage: &'s Stage,
+    out: PathBuf,
     journal: PathBuf,
     folder: PathBuf,
+    /// What a run finds in the end.
+    expected: Vec<String>,
 }
 
-impl Killed<'_> {
-    fn start(&self, resume: bool) -> Child {
+impl<'s> Killed<'s> {
+    fn new(stage: &'s Stage, expected: Vec<String>) -> Killed<'s> {
+        Killed {
+            stage,
+            out: stage.path("killed"),
+            journal: stage.path("killed/journal"),
+            folder: stage.folder.path().canonicalize().expect("a folder"),
+            expected,
+        }
+    }
+
+    fn start(&self) -> Child {
         let mut command = self.stage.crashpoint(&["test", "--out", "killed"]);
-        command.args(resume.then_some("--resume"));
+        command.args(self.out.join("lock").exists().then_some("--resume"));
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("crashpoint starts")
     }
 
-    /// Starts, and kills once so many lines were added; whether it was before its end.
-    fn once(&self, resume: bool, more: usize) -> bool {
-        let wanted = lines(&self.journal).max(1) + more;
-        self.when(resume, || lines(&self.journal) >= wanted)
+    /// Goes on, and kills once so many lines were added.
+    fn once(&self, more: usize) {
+        self.when("progress", |before| {
+            lines(&self.journal) >= before.max(1) + more
+        });
     }
 
-    /// Starts, and kills when it is time to; whether it was before its end.
-    fn when(&self, resume: bool, mut is_time: impl FnMut() -> bool) -> bool {
-        let mut child = self.start(resume);
+    /// Goes on, and kills when it is time to, given how many lines there were. That may be missed on
+    /// a busy machine: then the run has come to its end, and another one begins.
+    fn when(&self, what: &str, is_time: impl Fn(usize) -> bool) {
+        for _ in 0..ATTEMPTS {
+            if self.tried(&is_time) {
+                return;
+            }
+            assert_eq!(essence(&self.findings()), self.expected);
+            fs::remove_dir_all(&self.out).expect("a folder");
+        }
+        panic!("no run was killed at {what}");
+    }
+
+    /// Whether it was killed before its end.
+    fn tried(&self, is_time: impl Fn(usize) -> bool) -> bool {
+        let before = lines(&self.journal);
+        let mut child = self.start();
         let mut ended = false;
         wait_until("progress", || {
             ended = child.try_wait().expect("a child").is_some();
-            ended || is_time()
+            ended || is_time(before)
         });
         child.kill().expect("a child");
         child.wait().expect("a child");
@@ -92,6 +124,17 @@ impl Killed<'_> {
             processes_of(&self.folder).is_empty()
         });
         !ended
+    }
+
+    fn findings(&self) -> serde_json::Value {
+        self.stage.json("killed/findings.json")
+    }
+
+    /// Goes on to the end.
+    fn finish(&self) {
+        let run = self.stage.run(&["test", "--out", "killed", "--resume"]);
+        let run = run.ended(2);
+        assert_eq!(essence(&self.findings()), self.expected, "{run:#?}");
     }
 }
 
@@ -105,39 +148,25 @@ fn killed_at_any_moment_a_run_resumes_and_finds_the_same() {
     assert!(!expected.is_empty());
     let all = keys(&stage.path("undisturbed/journal"));
 
-    let killed = Killed {
-        stage: &stage,
-        journal: stage.path("killed/journal"),
-        folder: stage.folder.path().canonicalize().expect("a folder"),
-    };
+    let killed = Killed::new(&stage, expected);
     // Before there is a journal: in what order things appear is no secret.
-    let prepared = ["lock", "scratch", "recorded", "trace", "ops", "printed"];
-    for (kill, file) in prepared.iter().enumerate() {
-        let path = stage.path("killed").join(file);
-        assert!(killed.when(kill > 0, || path.exists()), "{file}");
+    for file in ["lock", "scratch", "recorded", "trace", "ops", "printed"] {
+        killed.when(file, |_| killed.out.join(file).exists());
     }
     let mut random = Random(20_261_116);
     // So that all kills together stay before the end.
     let most = (all.len() / KILLS) as u64;
-    for kill in 0..KILLS {
-        let more = random.below(most) as usize;
-        let early = killed.once(true, more);
-        assert!(early, "kill {kill} came after the end");
+    for _ in 0..KILLS {
+        killed.once(random.below(most) as usize);
     }
     // When everything was tried, causes are looked for.
     let done = all.len() + 1;
     for _ in 0..3 {
-        let early = killed.when(true, || lines(&killed.journal) >= done);
-        assert!(early, "the end came at once");
+        killed.when("its causes", |_| lines(&killed.journal) >= done);
     }
-    let run = stage.run(&["test", "--out", "killed", "--resume"]).ended(2);
-    assert_eq!(
-        essence(&stage.json("killed/findings.json")),
-        expected,
-        "{run:#?}"
-    );
+    killed.finish();
     assert_eq!(keys(&killed.journal), all);
-    let report = stage.json("killed/findings.json");
+    let report = killed.findings();
     assert!(report["test"]["resumed_states"].as_u64().unwrap() > 0);
     // What a killed run kept in memory, the next one removed; and the last one its own.
     assert!(processes_of(&killed.folder).is_empty());
@@ -162,24 +191,17 @@ fn a_run_about_files_that_is_killed_resumes_and_finds_the_same() {
     let expected = essence(&stage.json("undisturbed/findings.json"));
     assert!(!expected.is_empty());
     let all = keys(&stage.path("undisturbed/journal"));
-    let killed = Killed {
-        stage: &stage,
-        journal: stage.path("killed/journal"),
-        folder: stage.folder.path().canonicalize().expect("a folder"),
-    };
+    let killed = Killed::new(&stage, expected);
     // Before there is a journal, while the workload runs and after it.
-    for (kill, file) in ["lock", "files"].iter().enumerate() {
-        let path = stage.path("killed").join(file);
-        assert!(killed.when(kill > 0, || path.exists()), "{file}");
+    for file in ["lock", "files"] {
+        killed.when(file, |_| killed.out.join(file).exists());
     }
     let mut random = Random(20_261_116);
     let most = (all.len() / KILLS).max(1) as u64;
-    for kill in 0..KILLS {
-        let early = killed.once(true, random.below(most) as usize);
-        assert!(early, "kill {kill} came after the end");
+    for _ in 0..KILLS {
+        killed.once(random.below(most) as usize);
     }
-    stage.run(&["test", "--out", "killed", "--resume"]).ended(2);
-    assert_eq!(essence(&stage.json("killed/findings.json")), expected);
+    killed.finish();
     assert_eq!(keys(&killed.journal), all);
     // The folder itself was never touched.
     assert!(!stage.path("data/log").exists());
