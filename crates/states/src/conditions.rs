@@ -144,6 +144,8 @@ pub struct Planner<'a> {
     targets: FxHashMap<u64, Vec<Planned>>,
     figures: Figures,
     given: Vec<Given>,
+    /// Contexts that are taken to be the same, by number.
+    alike: Vec<ContextId>,
     /// The last node of each place that is given.
     last_at: FxHashMap<SiteId, NodeId>,
 }
@@ -186,6 +188,7 @@ impl<'a> Planner<'a> {
             targets: FxHashMap::default(),
             figures: Figures::default(),
             given: Vec::new(),
+            alike: Vec::new(),
             last_at: FxHashMap::default(),
         }
     }
@@ -193,6 +196,11 @@ impl<'a> Planner<'a> {
     /// One more condition.
     pub fn give(&mut self, given: Given) {
         self.given.push(given);
+    }
+
+    /// For each context, by its number, the one that it is taken to be the same as.
+    pub fn take_as_alike(&mut self, contexts: Vec<ContextId>) {
+        self.alike = contexts;
     }
 
     /// The next moment. Says whether states of it are to be tried.
@@ -232,7 +240,8 @@ impl<'a> Planner<'a> {
 
     fn place(&self, id: NodeId) -> Where {
         let node = &self.nodes[id.index()];
-        (node.site, node.context)
+        let alike = self.alike.get(node.context.index());
+        (node.site, alike.copied().unwrap_or(node.context))
     }
 
     /// Whether the second cannot persist without the first.

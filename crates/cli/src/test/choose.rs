@@ -12,6 +12,7 @@ use crashpoint_persist::graph::Model;
 use crashpoint_report::ConditionFigures;
 use crashpoint_states::conditions::{At, Figures, Planner, Reason};
 use crashpoint_states::{self as states, ByConditions, representative};
+use crashpoint_trace::paths;
 use num_bigint::BigUint;
 use rustc_hash::FxHashSet;
 
@@ -260,6 +261,7 @@ fn violations(
     let most = settings.test.per_kind;
     let nodes = &timeline.nodes;
     let mut planner = Planner::new(&inferred.conditions, nodes, unit_bytes, most);
+    planner.take_as_alike(paths::alike(&prepared.recording, &prepared.program));
     for given in conditions::given(settings, prepared) {
         planner.give(given);
     }
