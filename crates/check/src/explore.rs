@@ -135,12 +135,15 @@ struct Shared<'a, S> {
     audited: AtomicU64,
     unstable: AtomicU64,
     inconsistent: AtomicU64,
-    /// A hang was confirmed with patience: the program does hang.
-    hangs: AtomicBool,
+    /// Hangs that were confirmed, the first with patience: the program does hang.
+    hangs: AtomicU64,
 }
 
 /// How much longer a run may take that is to confirm a hang.
 const PATIENCE: u32 = 4;
+
+/// Hangs that are confirmed before others are believed.
+const ENOUGH_HANGS: u64 = 4;
 
 /// Every so many pruned states one is tried, to see that pruning is right.
 const AUDIT: u64 = 64;
@@ -187,7 +190,7 @@ pub fn explore<S: Subject>(
         audited: AtomicU64::new(0),
         unstable: AtomicU64::new(0),
         inconsistent: AtomicU64::new(0),
-        hangs: AtomicBool::new(false),
+        hangs: AtomicU64::new(0),
     };
     let restarts_before: u32 = checkers.iter().map(Checker::restarts).sum();
     let mut progress = Progress::new(exploration.known);
@@ -353,17 +356,24 @@ impl<S: Subject> Shared<'_, S> {
             return Ok(observed);
         }
         // A finding must show again; what looks like a hang gets more time for it, until one has
-        // turned out to be one.
+        // turned out to be one. Once enough have, waiting twice for each tells nothing new.
+        let seems_to_hang = observed.end == End::TimedOut;
+        let hangs = self.hangs.load(Ordering::Relaxed);
+        if seems_to_hang && hangs >= ENOUGH_HANGS {
+            self.inconsistent.fetch_add(1, Ordering::Relaxed);
+            return Ok(observed);
+        }
         let limits = *checker.limits();
-        if observed.end == End::TimedOut && !self.hangs.load(Ordering::Relaxed) {
+        if seems_to_hang && hangs == 0 {
             checker.limits().time *= PATIENCE;
         }
         let again = checker.run(&job.patch, job.phase, false);
         *checker.limits() = limits;
         let again = self.subject.observe(job.phase, &again?);
         if again.fails(job.phase) {
-            let hangs = observed.end == End::TimedOut && again.end == End::TimedOut;
-            self.hangs.fetch_or(hangs, Ordering::Relaxed);
+            if seems_to_hang && again.end == End::TimedOut {
+                self.hangs.fetch_add(1, Ordering::Relaxed);
+            }
             self.inconsistent.fetch_add(1, Ordering::Relaxed);
             return Ok(observed);
         }
