@@ -15,6 +15,7 @@
 //! - What is the way to a read counts too ([`Rule::Po4`]).
 
 use crate::conditions::{Conditions, Range, RangeId, Rule};
+use crate::recent::Recent;
 use crate::sets::{AccessId, SetId, Sets};
 use crashpoint_flow::{Access, Analysis, Followed};
 use crashpoint_trace::program::Program;
@@ -71,12 +72,12 @@ pub struct Dependence {
     accesses: Vec<(RangeId, SiteId)>,
     access_ids: FxHashMap<(RangeId, SiteId), AccessId>,
     decisions: Vec<Decision>,
-    decision_ids: FxHashMap<Decision, Control>,
+    decision_ids: Recent<Decision, Control>,
     conditions: Conditions,
     reads: u64,
     writes: u64,
-    /// Accesses that were looked at, and how often they came again.
-    situations: FxHashMap<Situation, u64>,
+    /// Accesses that were looked at lately, and how often they came again.
+    situations: Recent<Situation, u64>,
 }
 
 /// All that the conditions of an access depend on.
@@ -100,25 +101,19 @@ impl Default for Dependence {
             accesses: Vec::new(),
             access_ids: FxHashMap::default(),
             decisions: vec![none],
-            decision_ids: FxHashMap::default(),
+            decision_ids: Recent::default(),
             conditions: Conditions::default(),
             reads: 0,
             writes: 0,
-            situations: FxHashMap::default(),
+            situations: Recent::default(),
         }
     }
 }
 
 impl Dependence {
     pub fn end(mut self, followed: Followed) -> Inferred {
-        for (situation, again) in std::mem::take(&mut self.situations) {
-            if again > 0 {
-                for (rule, first, later) in self.hints(&situation) {
-                    let site = |access: AccessId| self.accesses[access.0 as usize].1;
-                    let (first, later) = (site(first), site(later));
-                    self.conditions.seen_again(rule, first, later, again);
-                }
-            }
+        for (situation, again) in std::mem::take(&mut self.situations).into_values() {
+            self.seen_again(&situation, again);
         }
         Inferred {
             conditions: self.conditions,
@@ -126,6 +121,17 @@ impl Dependence {
             reads: self.reads,
             writes: self.writes,
             cut: self.sets.cut,
+        }
+    }
+
+    fn seen_again(&mut self, situation: &Situation, times: u64) {
+        if times == 0 {
+            return;
+        }
+        for (rule, first, later) in self.hints(situation) {
+            let site = |access: AccessId| self.accesses[access.0 as usize].1;
+            let (first, later) = (site(first), site(later));
+            self.conditions.seen_again(rule, first, later, times);
         }
     }
 
@@ -198,11 +204,13 @@ impl Dependence {
     }
 
     fn look_at(&mut self, situation: Situation) {
-        if let Some(again) = self.situations.get_mut(&situation) {
+        if let Some(again) = self.situations.get(&situation) {
             *again += 1;
             return;
         }
-        self.situations.insert(situation, 0);
+        if let Some((forgotten, again)) = self.situations.insert(situation, 0) {
+            self.seen_again(&forgotten, again);
+        }
         for (rule, first, later) in self.hints(&situation) {
             self.add(rule, first, later);
             if rule == Rule::Po3 {
@@ -252,11 +260,12 @@ impl Analysis for Dependence {
             outer: control,
             set,
         };
-        let next = Control(u32::try_from(self.decisions.len()).expect("fewer than 2^32"));
-        let id = *self.decision_ids.entry(decision).or_insert(next);
-        if id == next {
-            self.decisions.push(decision);
+        if let Some(id) = self.decision_ids.get(&decision) {
+            return *id;
         }
+        let id = Control(u32::try_from(self.decisions.len()).expect("fewer than 2^32"));
+        self.decisions.push(decision);
+        self.decision_ids.insert(decision, id);
         id
     }
 

@@ -13,6 +13,7 @@
 
 pub mod conditions;
 pub mod dependence;
+mod recent;
 mod sets;
 
 pub use conditions::{Conditions, Hint, HintId, Range, RangeId, Rule};

@@ -1,7 +1,10 @@
 //! Sets of accesses, each kept once, so that a set is a number and joining two sets is mostly
 //! looking up what they gave the last time.
 
-use rustc_hash::FxHashMap;
+use crate::recent::Recent;
+use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
+use std::hash::BuildHasher as _;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccessId(pub u32);
@@ -20,20 +23,23 @@ pub const MOST: usize = 8;
 
 #[derive(Debug)]
 pub struct Sets {
-    sets: Vec<Box<[AccessId]>>,
-    known: FxHashMap<Box<[AccessId]>, SetId>,
-    joins: FxHashMap<(SetId, SetId), SetId>,
+    /// The members of all sets, one set after the other, and where each ends.
+    members: Vec<AccessId>,
+    ends: Vec<u32>,
+    /// By their members.
+    known: Recent<u64, SetId>,
+    joins: Recent<(SetId, SetId), SetId>,
     /// Joins that would have had more members than [`MOST`].
     pub cut: u64,
 }
 
 impl Default for Sets {
     fn default() -> Sets {
-        let empty: Box<[AccessId]> = Box::default();
         Sets {
-            sets: vec![empty.clone()],
-            known: FxHashMap::from_iter([(empty, SetId::EMPTY)]),
-            joins: FxHashMap::default(),
+            members: Vec::new(),
+            ends: vec![0],
+            known: Recent::default(),
+            joins: Recent::default(),
             cut: 0,
         }
     }
@@ -41,20 +47,27 @@ impl Default for Sets {
 
 impl Sets {
     pub fn members(&self, set: SetId) -> &[AccessId] {
-        &self.sets[set.0 as usize]
+        let index = set.0 as usize;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.members[start as usize..self.ends[index] as usize]
     }
 
     pub fn one(&mut self, access: AccessId) -> SetId {
-        self.intern(Box::new([access]))
+        self.intern(&[access])
     }
 
-    fn intern(&mut self, members: Box<[AccessId]>) -> SetId {
-        if let Some(id) = self.known.get(&members) {
-            return *id;
+    /// The same members have the same number, unless much was met since.
+    fn intern(&mut self, members: &[AccessId]) -> SetId {
+        let key = FxBuildHasher.hash_one(members);
+        let known = self.known.get(&key).copied();
+        if let Some(id) = known.filter(|id| self.members(*id) == members) {
+            return id;
         }
-        let id = SetId(u32::try_from(self.sets.len()).expect("fewer than 2^32 sets"));
-        self.sets.push(members.clone());
-        self.known.insert(members, id);
+        let id = SetId(u32::try_from(self.ends.len()).expect("fewer than 2^32 sets"));
+        self.members.extend_from_slice(members);
+        let end = u32::try_from(self.members.len()).expect("fewer than 2^32 members");
+        self.ends.push(end);
+        self.known.insert(key, id);
         id
     }
 
@@ -69,15 +82,15 @@ impl Sets {
         if let Some(joined) = self.joins.get(&key) {
             return *joined;
         }
-        let mut members = [self.members(one), self.members(other)].concat();
+        let both = [self.members(one), self.members(other)];
+        let mut members: SmallVec<[AccessId; 2 * MOST]> =
+            both.into_iter().flatten().copied().collect();
         members.sort_unstable();
         members.dedup();
-        if members.len() > MOST {
-            self.cut += 1;
-            // Those met last are the nearest.
-            members.drain(..members.len() - MOST);
-        }
-        let joined = self.intern(members.into());
+        let cut = members.len().saturating_sub(MOST);
+        self.cut += u64::from(cut > 0);
+        // Those met last are the nearest.
+        let joined = self.intern(&members[cut..]);
         self.joins.insert(key, joined);
         joined
     }
