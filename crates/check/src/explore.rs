@@ -23,6 +23,7 @@ use crashpoint_states::Strategy;
 use num_bigint::BigUint;
 use producer::Producer;
 use progress::Progress;
+use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
@@ -72,6 +73,9 @@ pub struct Statistics {
     pub by_list: Vec<(BigUint, u64)>,
     /// What each strategy chose and had tried, in their order.
     pub by_strategy: Vec<Share>,
+    /// In how many of the chosen states something from a place in the program was lost, if that was
+    /// asked for.
+    pub lost_by_site: FxHashMap<u64, u64>,
 }
 
 /// One strategy's part of the work.
@@ -119,6 +123,7 @@ struct Job<P> {
 struct Shared<'a, S> {
     subject: &'a S,
     limits: Budget,
+    count_lost: bool,
     table: Mutex<Table>,
     /// What is durable, in the order in which it became so; jobs name a length of it.
     durable: RwLock<Vec<NodeId>>,
@@ -154,6 +159,8 @@ pub struct Exploration<'a, S> {
     pub limits: Budget,
     /// States that differ only in what was not read are tried once.
     pub prune: bool,
+    /// Whether it is counted what was lost.
+    pub count_lost: bool,
     pub journal: Option<&'a Journal>,
     /// Results of an earlier run.
     pub known: &'a [JournalResult],
@@ -176,6 +183,7 @@ pub fn explore<S: Subject>(
     let shared = Shared {
         subject: exploration.subject,
         limits: exploration.limits,
+        count_lost: exploration.count_lost,
         table: Mutex::new(table),
         durable: RwLock::default(),
         open: Mutex::new(0),

@@ -10,6 +10,7 @@ use crate::timeline::{Assumption, ListId, Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Frontier, NodeId};
 use crashpoint_states::{Choice, KindId, Point, Strategy};
+use rustc_hash::FxHashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -275,6 +276,9 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 continue;
             }
             let kept = frontier.kept(&choice.cut);
+            if self.shared.count_lost {
+                self.count_lost(&frontier.lost(&choice.cut));
+            }
             for variant in 0..self.content.variants(&kept) {
                 self.offer(moment, &kept, &choice, variant);
             }
@@ -284,6 +288,15 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         }
         taken.is_done = true;
         taken
+    }
+
+    fn count_lost(&mut self, lost: &[NodeId]) {
+        let subject = self.shared.subject;
+        let sites: FxHashSet<u64> = lost.iter().map(|id| subject.site(*id)).collect();
+        for site in sites {
+            let counts = &mut self.progress.statistics.lost_by_site;
+            *counts.entry(site).or_default() += 1;
+        }
     }
 
     /// Whether enough states of a kind have failed. Asked when there are twice as many as the last

@@ -149,7 +149,8 @@ pub struct Test {
     /// images of its disk: ext4, xfs, btrfs; needs root
     #[arg(long, value_name = "FS", value_parser = file_system, help_heading = "Verdicts")]
     pub confirm: Option<FileSystem>,
-    /// With --dir: also tell which syncs could go without making any state fail
+    /// Also tell what could go without making any state fail: with --dir syncs, else what is kept in
+    /// persistent memory and never persisted
     #[arg(long, help_heading = "Verdicts")]
     pub remarks: bool,
 

@@ -13,6 +13,7 @@ mod ground;
 pub mod picture;
 mod plan;
 mod progress;
+mod remarks;
 pub mod replay_data;
 mod search;
 mod second;
@@ -177,6 +178,10 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
             more.states, more.recoveries
         ));
         findings.extend(more.findings);
+    }
+    if settings.test.remarks {
+        let told = clock.time("remarks", || remarks::unpersisted(&prepared, &tested));
+        findings.extend(told);
     }
     drop(scratch);
     held.forget_scratch();
@@ -365,6 +370,7 @@ fn test(
         subject: &memory,
         limits: plan.limits,
         prune: plan.prune,
+        count_lost: settings.test.remarks,
         journal: &held.file("journal"),
         identity: &identity,
         resume,

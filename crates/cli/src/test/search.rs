@@ -15,6 +15,8 @@ pub struct Search<'a, S> {
     pub limits: Budget,
     /// States that differ only in what was not read are tried once.
     pub prune: bool,
+    /// Whether it is counted what was lost.
+    pub count_lost: bool,
     pub journal: &'a Path,
     pub identity: &'a Identity,
     pub resume: bool,
@@ -42,6 +44,7 @@ impl<S: Subject> Search<'_, S> {
                 subject: self.subject,
                 limits: self.limits,
                 prune,
+                count_lost: self.count_lost,
                 journal: Some(&journal),
                 known,
                 watcher: self.watcher,

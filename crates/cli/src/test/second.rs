@@ -244,6 +244,7 @@ impl Again<'_> {
             subject: &memory,
             limits: plan.limits,
             prune: plan.prune,
+            count_lost: false,
             journal: None,
             known: &[],
             watcher: &Silent,

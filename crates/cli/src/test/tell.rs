@@ -20,7 +20,7 @@ use crashpoint_states::representative::Facts;
 use super::folder::Held;
 use super::picture::{self, Picture};
 use super::replay_data::{self, Replay};
-use super::{Prepared, TestError, Tested, choose, plan, story};
+use super::{Prepared, TestError, Tested, choose, plan, remarks, story};
 use crate::config::{self, Settings};
 use crate::lint;
 
@@ -368,6 +368,13 @@ pub fn rules() -> Vec<Rule> {
             "recovery",
             "recovery forgets something though nothing was lost",
         ),
+        Rule {
+            severity: Severity::Note,
+            ..rule(
+                remarks::RULE,
+                "what is stored is never persisted, and losing it does no harm",
+            )
+        },
     ]
 }
 

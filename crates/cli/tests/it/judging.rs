@@ -83,3 +83,28 @@ fn lines_that_are_ignored_do_not_count() {
     let found = stage.run(&[&ignoring[..], &check[..]].concat());
     found.ended(2).prints("number 1 of 1 is gone");
 }
+
+/// The log, with something in its pool that is never flushed.
+fn with_unflushed(from: &str, to: &str) -> crate::support::Run {
+    let stage = Stage::new();
+    let source = crate::support::LOG.replace(from, to);
+    assert_ne!(source, crate::support::LOG);
+    stage.build(&source, &["-DFIXED"], "log");
+    stage.write("crashpoint.toml", crate::support::LOG_SETTINGS);
+    stage.run(&["test", "--remarks"])
+}
+
+#[test]
+fn what_is_never_persisted_is_a_remark_if_losing_it_does_no_harm() {
+    let unused = "pool->entry[ENTRIES - 1].key = key; // unused\n    puts(\"ok\");";
+    let run = with_unflushed("puts(\"ok\");", unused).ended(0);
+    let run = run.prints("note[unpersisted]: this is never persisted, and losing it does no harm");
+    run.prints("// unused").prints("keep it in DRAM");
+}
+
+#[test]
+fn what_is_never_persisted_is_no_remark_if_losing_it_does_harm() {
+    let run = with_unflushed("flush(&pool->count);", "").ended(2);
+    let run = run.prints("error[durability]").prints("// ahead");
+    assert!(!run.out.contains("note[unpersisted]"), "{}", run.out);
+}

@@ -261,6 +261,7 @@ impl Test<'_> {
                 time: self.settings.test.time,
             },
             prune: self.settings.test.prune,
+            count_lost: false,
             journal: &self.held.file("journal"),
             identity: &self.identity(model, &recording),
             resume: self.resume,

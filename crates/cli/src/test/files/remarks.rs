@@ -151,6 +151,7 @@ impl<'a> Remarks<'_, 'a> {
                 time,
             },
             prune: false,
+            count_lost: false,
             journal: None,
             known: &[],
             watcher: &Silent,
