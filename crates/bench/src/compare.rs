@@ -119,6 +119,12 @@ pub fn run(options: &Options, strategy: &str) -> Result<Value, Error> {
     }))
 }
 
+fn complain(name: &str, by: &str, complaints: &[String]) {
+    for complaint in complaints {
+        eprintln!("{name} by {by}: {complaint}");
+    }
+}
+
 fn memory(
     folder: &Path,
     root: &Path,
@@ -140,6 +146,7 @@ fn memory(
             for (sum, strategy) in sums.iter_mut().zip([strategy, "exhaustive"]) {
                 let outcome = workshop.crash_program(case, program, &Way::by(strategy))?;
                 let verdict = judge_crash(case, &outcome);
+                complain(&case.name, strategy, &verdict.complaints());
                 let mut totals = CrashTotals::default();
                 totals.add(&outcome, &verdict);
                 *sum = totals.into();
@@ -181,6 +188,11 @@ fn files(
                 match workshop.crash_by(target, model, Some(strategy)) {
                     Ok(outcome) => {
                         let verdict = judge_files(case, model, &outcome);
+                        complain(
+                            &case.name,
+                            &format!("{strategy} on {model}"),
+                            &verdict.complaints(),
+                        );
                         let mut totals = FileTotals::default();
                         totals.add(&outcome, &verdict);
                         *sum = totals.into();

@@ -9,12 +9,13 @@ use crashpoint_abi::record::FlushKind;
 use crashpoint_persist::LineId;
 use crashpoint_persist::graph::{Model, Node, NodeId, Walker};
 use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Step, TimeSplit};
-use crashpoint_states::representative::facts::Fact;
+use crashpoint_states::representative::facts::{End, Fact};
 use crashpoint_states::representative::objects::{self, Member, Update};
 use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
 use crashpoint_trace::{ContextId, Event, EventKind, FileIndex, Recording, SiteId, StoreKind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
+use std::hash::{Hash as _, Hasher as _};
 
 /// What the program model knows of a recording.
 pub trait Known {
@@ -150,7 +151,10 @@ impl Noted {
         let last = self.walker.nodes().len();
         for index in first..last {
             let node = self.walker.nodes()[index];
-            self.node(NodeId(index as u32), &node, known);
+            let end = End::of(index, &(first..last));
+            let mut hasher = FxHasher::default();
+            (event.site, event.context, end).hash(&mut hasher);
+            self.node(NodeId(index as u32), &node, hasher.finish(), known);
         }
         for node in self.walker.take_durable() {
             self.facts.nodes[node.index()].durable = event.order;
@@ -193,7 +197,7 @@ impl Noted {
         }
     }
 
-    fn node(&mut self, id: NodeId, node: &Node, known: &mut impl Known) {
+    fn node(&mut self, id: NodeId, node: &Node, site: u64, known: &mut impl Known) {
         let mut needs: SmallVec<[NodeId; 2]> = SmallVec::new();
         let word = node.address.0 / WORD_BYTES;
         match (self.model, node.kind) {
@@ -222,6 +226,7 @@ impl Noted {
         needs.extend(flushed.into_iter().flatten().copied());
         needs.retain(|need| self.facts[*need].durable == NEVER);
         self.facts.nodes.push(Fact {
+            site,
             order: node.order,
             durable: NEVER,
             needs,

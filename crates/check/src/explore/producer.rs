@@ -36,6 +36,8 @@ pub struct Producer<'s, 'a, S: Subject> {
     /// Its name, and its number among those that are used.
     strategy: &'static str,
     number: usize,
+    /// No other strategy comes back to a list of operations.
+    is_last: bool,
 }
 
 /// Where a moment's part of the budget ends.
@@ -70,6 +72,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             progress,
             strategy: strategy.1,
             number: strategy.0,
+            is_last: strategy.0 + 1 == shared.tried_by.len(),
         }
     }
 
@@ -210,7 +213,9 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         self.durable = moment.durable.len();
         let list = subject.list(moment.phase);
         if self.list != Some(list) {
-            if let Some(before) = self.list.replace(list) {
+            if let Some(before) = self.list.replace(list)
+                && self.is_last
+            {
                 let mut table = self.shared.table.lock().expect("no panic");
                 table.forget_runs(before);
             }

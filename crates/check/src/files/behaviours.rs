@@ -7,7 +7,7 @@ use super::subject::{Files, hash_class};
 use crashpoint_persist::files::{Kind, MicroOp, Walker};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Step, TimeSplit};
-use crashpoint_states::representative::facts::Fact;
+use crashpoint_states::representative::facts::{End, Fact};
 use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
 use crashpoint_trace::files::{Call, StackId};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -81,6 +81,7 @@ impl Noted {
         for (index, node) in walker.nodes().iter().enumerate().skip(first) {
             let needs = walker.needs(NodeId(index as u32));
             self.facts.nodes.push(Fact {
+                site: site(call, node, End::of(index, &(first..walker.nodes().len()))),
                 order: call.order,
                 durable: NEVER,
                 needs: needs.nodes.iter().copied().collect(),
@@ -141,6 +142,13 @@ fn is_silent(kind: &Kind<'_>) -> bool {
         | Kind::SetXattr { .. }
         | Kind::SetMode { .. } => false,
     }
+}
+
+/// The call that made a node, and what the node does.
+fn site(call: &Call<'_>, node: &MicroOp<'_>, end: End) -> u64 {
+    let mut hasher = FxHasher::default();
+    (call.stack, kind(call, node), end).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What a node does, to which kind of file: what a write finds on the disk decides what a crash may

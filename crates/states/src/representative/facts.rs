@@ -15,6 +15,9 @@ pub const NEVER: u64 = u64::MAX;
 /// One node.
 #[derive(Clone, Debug)]
 pub struct Fact {
+    /// Where in the program it comes from, and what it does there. Of what one event issues, the
+    /// first and the last are told apart from the rest ([`End`]).
+    pub site: u64,
     /// Of the event that issued it.
     pub order: u64,
     /// Of the event that made it durable.
@@ -24,6 +27,26 @@ pub struct Fact {
     /// All nodes before it that are in the journal are needed, too.
     pub is_behind_journal: bool,
     pub is_in_journal: bool,
+}
+
+/// Which part of an event a node is. A header, or a tail, is not what lies between; of the parts
+/// between each is like the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    First,
+    Inner,
+    Last,
+}
+
+impl End {
+    /// Of a node among those of its event.
+    pub fn of(node: usize, all: &Range<usize>) -> End {
+        match node {
+            _ if node == all.start => End::First,
+            _ if node + 1 == all.end => End::Last,
+            _ => End::Inner,
+        }
+    }
 }
 
 /// All nodes of a recording; a [`NodeId`] is an index.
@@ -159,6 +182,7 @@ pub mod samples {
     /// A node issued at its number, with what it needs.
     pub fn fact(order: u64, needs: &[u32], durable: u64) -> Fact {
         Fact {
+            site: order,
             order,
             durable,
             needs: needs.iter().copied().map(NodeId).collect(),

@@ -16,8 +16,10 @@
 //! That two instances from the same places behave alike is a guess: a bug that needs the third
 //! instance of a behaviour, because of what the first two left, is not found. What came before a
 //! representative and may still be lost is kept in one half of the states and lost in the other,
-//! not varied one by one.
+//! not varied one by one. Of states that lose and keep nodes of the same places, the first two are
+//! tried, whichever representatives they belong to.
 
+mod alike;
 pub mod calls;
 mod cluster;
 pub mod facts;
@@ -29,6 +31,6 @@ mod strategy;
 
 pub use facts::{Facts, NEVER};
 pub use groups::{Group, group};
-pub use plan::{Behaviour, Gathered, Plan, PlanBuilder};
+pub use plan::{Behaviour, Gathered, Origin, Plan, PlanBuilder};
 pub use relation::{Place, Shape};
 pub use strategy::{Limits, Representative};

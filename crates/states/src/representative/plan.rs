@@ -13,6 +13,8 @@ pub struct Behaviour {
     pub of: u32,
     /// Ascending; at least one.
     pub nodes: Vec<NodeId>,
+    /// Of each node.
+    pub origins: Vec<Origin>,
     /// Orders of the first event that it is under way at, and of the last.
     pub begin: u64,
     pub end: u64,
@@ -20,6 +22,15 @@ pub struct Behaviour {
     pub stands_for: u64,
     /// Places in the program that it comes from.
     pub places: usize,
+}
+
+/// Where a node comes from, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub site: u64,
+    /// Of the event that issued it, and of the one by which something was acknowledged next.
+    pub order: u64,
+    pub told: u64,
 }
 
 /// What is to be tried, and what it stands for.
@@ -123,6 +134,10 @@ impl<'f> PlanBuilder<'f> {
                 end: self.end(&nodes, acknowledged),
                 stands_for: members.map(|member| self.seen[*member].count).sum(),
                 places: shapes[group.representative].places().len(),
+                origins: nodes
+                    .iter()
+                    .map(|node| self.origin(*node, acknowledged))
+                    .collect(),
                 nodes,
             });
         }
@@ -134,12 +149,22 @@ impl<'f> PlanBuilder<'f> {
         }
     }
 
+    fn origin(&self, node: NodeId, acknowledged: &[u64]) -> Origin {
+        let fact = &self.facts[node];
+        let later = acknowledged.partition_point(|at| *at < fact.order);
+        Origin {
+            site: fact.site,
+            order: fact.order,
+            told: acknowledged.get(later).copied().unwrap_or(NEVER),
+        }
+    }
+
     /// A behaviour is under way until all of it is durable, or the program has acknowledged
     /// something after it: what comes then belongs to others.
     fn end(&self, nodes: &[NodeId], acknowledged: &[u64]) -> u64 {
-        let last = self.facts[nodes[nodes.len() - 1]].order;
-        let later = acknowledged.partition_point(|at| *at < last);
-        let told = acknowledged.get(later).copied().unwrap_or(NEVER);
+        let Origin {
+            order: last, told, ..
+        } = self.origin(nodes[nodes.len() - 1], acknowledged);
         let durable = self.facts.durable(nodes);
         match durable.min(told) {
             NEVER => last,

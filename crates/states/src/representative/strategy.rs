@@ -8,19 +8,23 @@
 //! lets it. Where that differs, each set is tried once more with all of that lost which the set does
 //! not need: what came before was perhaps never made durable, and kept it would hide that.
 //!
-//! Moments at which none is under way are not looked at at all.
+//! Of states that lose nodes of the same places and keep nodes of the same places, few are tried
+//! ([`super::alike`]). Moments at which none is under way are not looked at at all.
 
+use super::alike::{Chosen, Likeness, Others, lost};
 use super::plan::{Behaviour, Plan};
 use crate::{Bounded, Point, Strategy};
 use crashpoint_persist::graph::{Chain, Cut, Frontier, Implication, NodeId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// How much is tried of one representative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sets of its nodes at one moment.
     pub sets: usize,
+    /// Of sets that are alike, at all moments.
+    pub alike: usize,
     /// Nodes that it has; larger ones are left to the next strategy.
     pub least_nodes: usize,
     pub most_nodes: usize,
@@ -30,6 +34,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             sets: 64,
+            alike: 2,
             least_nodes: 0,
             most_nodes: usize::MAX,
         }
@@ -45,6 +50,7 @@ pub struct Representative {
     limits: Limits,
     /// Orders at which something is under way: beginnings and ends, apart from each other.
     busy: Vec<(u64, u64)>,
+    chosen: Arc<Mutex<Chosen>>,
 }
 
 impl Representative {
@@ -53,6 +59,7 @@ impl Representative {
             plan,
             limits,
             busy: Vec::new(),
+            chosen: Arc::default(),
         };
         let all = representative.all();
         let mut spans: Vec<(u64, u64)> = all.map(|one| (one.begin, one.end)).collect();
@@ -70,14 +77,20 @@ impl Representative {
     /// a budget leaves room for is the small ones.
     pub fn by_size(plan: &Arc<Plan>, sets: usize) -> Vec<Representative> {
         let mut all = Vec::new();
+        // What one of them has tried, the others need not.
+        let chosen: Arc<Mutex<Chosen>> = Arc::default();
         let mut least_nodes = 0;
         for most_nodes in SIZES {
             let limits = Limits {
                 sets,
                 least_nodes,
                 most_nodes,
+                ..Limits::default()
             };
-            let one = Representative::new(Arc::clone(plan), limits);
+            let one = Representative {
+                chosen: Arc::clone(&chosen),
+                ..Representative::new(Arc::clone(plan), limits)
+            };
             if one.all().next().is_some() {
                 all.push(one);
             }
@@ -115,13 +128,24 @@ impl Strategy for Representative {
             .all()
             .filter(move |one| one.begin <= order && order <= one.end);
         let mut met: FxHashSet<Cut> = FxHashSet::default();
-        let cuts = under_way.flat_map(move |one| this.inside(one, frontier));
+        let alike = this.limits.alike;
+        let cuts = under_way.flat_map(move |one| {
+            let mut chosen = this.chosen.lock().expect("no panic");
+            let mut cuts = this.inside(one, frontier);
+            cuts.retain(|(cut, others)| {
+                let lost = lost(frontier, cut);
+                let likeness = Likeness::new(one, &lost, order, *others);
+                chosen.choose(likeness, order, cut, alike)
+            });
+            cuts
+        });
+        let cuts = cuts.map(|(cut, _)| cut);
         Box::new(cuts.filter(move |cut| met.insert(cut.clone())))
     }
 }
 
 impl Representative {
-    fn inside(&self, behaviour: &Behaviour, frontier: &Frontier) -> Vec<Cut> {
+    fn inside(&self, behaviour: &Behaviour, frontier: &Frontier) -> Vec<(Cut, Others)> {
         let Some(part) = Part::of(frontier, &behaviour.nodes) else {
             return Vec::new();
         };
@@ -129,8 +153,12 @@ impl Representative {
             .cuts(&part.frontier)
             .take(self.limits.sets)
             .collect::<Vec<Cut>>();
-        let kept = chosen.iter().map(|cut| part.with_others(frontier, cut));
-        let lost = chosen.iter().map(|cut| part.without_others(frontier, cut));
+        let kept = chosen
+            .iter()
+            .map(|cut| (part.with_others(frontier, cut), Others::Kept));
+        let lost = chosen
+            .iter()
+            .map(|cut| (part.without_others(frontier, cut), Others::Lost));
         kept.chain(lost).collect()
     }
 }
@@ -235,9 +263,20 @@ fn needs(whole: &Frontier, chain: u32, place: u32) -> FxHashMap<u32, u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::NEVER;
+    use super::super::plan::Origin;
     use super::*;
-    use crate::samples::{frontiers, sorted};
+    use crate::samples::{chains, frontiers, sorted};
     use std::collections::BTreeSet;
+
+    /// Of a node from a place of its own.
+    fn origin(node: u32) -> Origin {
+        Origin {
+            site: u64::from(node),
+            order: 0,
+            told: NEVER,
+        }
+    }
 
     fn plan(nodes: &[u32], begin: u64, end: u64) -> Arc<Plan> {
         Arc::new(Plan {
@@ -246,6 +285,7 @@ mod tests {
             representatives: vec![Behaviour {
                 of: 0,
                 nodes: nodes.iter().copied().map(NodeId).collect(),
+                origins: nodes.iter().copied().map(origin).collect(),
                 begin,
                 end,
                 stands_for: 1,
@@ -312,10 +352,11 @@ mod tests {
     #[test]
     fn small_and_large_representatives_can_be_tried_one_after_the_other() {
         let plan = plan(&[0, 1, 2], 0, 10);
-        let frontier = Frontier::new(3, crate::samples::chains(&[1, 1, 1]), Vec::new());
+        let frontier = Frontier::new(3, chains(&[1, 1, 1]), Vec::new());
         let tried = |least_nodes, most_nodes| {
             let limits = Limits {
                 sets: 64,
+                alike: 2,
                 least_nodes,
                 most_nodes,
             };
@@ -324,5 +365,43 @@ mod tests {
                 .count()
         };
         assert_eq!((tried(0, 2), tried(3, usize::MAX)), (0, 8));
+    }
+
+    #[test]
+    fn of_the_rounds_of_a_loop_two_are_lost_one_at_a_time() {
+        let mut looped = (*plan(&[0, 1, 2, 3, 4], 0, 10)).clone();
+        for origin in &mut looped.representatives[0].origins {
+            origin.site = 7;
+        }
+        let looped = Arc::new(looped);
+        let frontier = Frontier::new(3, chains(&[1, 1, 1, 1, 1]), Vec::new());
+        let mut strategy = Representative::new(Arc::clone(&looped), Limits::default());
+        let first = sorted(strategy.cuts(&frontier));
+        // All kept, all lost, and two in which some are lost.
+        assert_eq!(first.len(), 4);
+        assert_eq!(sorted(strategy.cuts(&frontier)), first, "asked again");
+        let [later, last] = [4, 5].map(|at| Frontier::new(at, chains(&[1; 5]), Vec::new()));
+        let all_or_nothing = sorted(strategy.cuts(&later));
+        assert_eq!(all_or_nothing, [later.none(), later.all()]);
+        assert_eq!(strategy.cuts(&last).count(), 0);
+    }
+
+    #[test]
+    fn turns_share_what_was_chosen() {
+        let mut two = (*plan(&[0], 0, 10)).clone();
+        let mut larger = plan(&[0, 1, 2, 3, 4, 5, 6, 7, 8], 0, 10).representatives[0].clone();
+        larger.origins.iter_mut().for_each(|origin| origin.site = 0);
+        two.representatives.push(larger);
+        let mut turns = Representative::by_size(&Arc::new(two), 64);
+        assert_eq!(turns.len(), 2);
+        let at = |order| Frontier::new(order, chains(&[1; 9]), Vec::new());
+        let tried = |turn: &mut Representative, orders: [u64; 2]| {
+            orders.map(|order| turn.cuts(&at(order)).count())
+        };
+        let mut alone = Representative::new(Arc::clone(&turns[1].plan), turns[1].limits);
+        tried(&mut turns[0], [3, 4]);
+        // What is left is that some are lost and some not.
+        assert_eq!(tried(&mut turns[1], [5, 6]), [2, 0]);
+        assert_eq!(tried(&mut alone, [5, 6]), [3, 1]);
     }
 }
