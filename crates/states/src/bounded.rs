@@ -57,9 +57,9 @@ struct Near<'a> {
 }
 
 impl Near<'_> {
-    /// The cut that one of the dual stands for.
-    fn turned(&self, cut: Cut) -> Cut {
-        let chains = (0..).zip(cut.0);
+    /// The cut that one of the dual stands for, or the other way round.
+    fn turned(&self, cut: &Cut) -> Cut {
+        let chains = (0..).zip(&cut.0);
         Cut(chains
             .map(|(chain, lost)| self.frontier.length(chain) - lost)
             .collect())
@@ -73,16 +73,22 @@ impl Iterator for Near<'_> {
         loop {
             let distance = self.level.distance;
             if !self.upwards {
-                if let Some(cut) = self.level.next(self.frontier) {
-                    return Some(cut);
+                while let Some(cut) = self.level.next(self.frontier) {
+                    // What is nearer to the lower extreme came from there.
+                    let nearer = distance
+                        .checked_sub(1)
+                        .and_then(|most| distance_within(&self.dual, &self.turned(&cut), most));
+                    if nearer.is_none() {
+                        return Some(cut);
+                    }
                 }
                 self.upwards = true;
                 self.level = Level::new(&self.dual, distance);
             }
             while let Some(cut) = self.level.next(&self.dual) {
-                let cut = self.turned(cut);
+                let cut = self.turned(&cut);
                 // What is as near to the upper extreme comes from there.
-                if distance_within(self.frontier, &cut, self.most).is_none() {
+                if distance_within(self.frontier, &cut, distance).is_none() {
                     return Some(cut);
                 }
             }
@@ -254,12 +260,31 @@ mod tests {
     #[test]
     fn the_extremes_come_first() {
         for frontier in frontiers().filter(|frontier| frontier.chains.len() > 1) {
-            let mut strategy = Bounded::new(1);
-            let first: Vec<Cut> = strategy.cuts(&frontier).take(2).collect();
-            assert_eq!(first[0], frontier.all());
-            let none = frontier.none();
-            let by_one = distance_within(&frontier, &none, 1).is_some();
-            assert!(by_one || first[1] == none);
+            for most in [1, usize::MAX] {
+                let mut strategy = Bounded::new(most);
+                let first: Vec<Cut> = strategy.cuts(&frontier).take(2).collect();
+                assert_eq!(first, [frontier.all(), frontier.none()]);
+            }
+        }
+    }
+
+    #[test]
+    fn states_come_by_rising_distance() {
+        for frontier in frontiers() {
+            let dual = frontier.dual();
+            let distance = |cut: &Cut| {
+                let turned = (0..).zip(&cut.0);
+                let turned = turned.map(|(chain, kept)| frontier.length(chain) - kept);
+                let below = distance_within(&frontier, cut, usize::MAX - 1);
+                below.min(distance_within(
+                    &dual,
+                    &Cut(turned.collect()),
+                    usize::MAX - 1,
+                ))
+            };
+            let mut strategy = Bounded::new(usize::MAX);
+            let distances: Vec<_> = strategy.cuts(&frontier).map(|cut| distance(&cut)).collect();
+            assert!(distances.is_sorted(), "{distances:?} {frontier:?}");
         }
     }
 }
