@@ -7,9 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What Crashpoint itself puts into such a folder.
-const OURS: [&str; 7] = [
+const OURS: [&str; 8] = [
     "trace",
     "files",
+    crashpoint_trace::files::WOVEN_FOLDER,
     "models",
     "recorded",
     FINDINGS_JSON,

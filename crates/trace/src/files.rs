@@ -24,7 +24,7 @@ pub use before::{BeforeWriter, FOLDER as BEFORE_FOLDER};
 pub use format::{Ended, FORMAT_VERSION, RawFrame, Start};
 pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind, Remark};
 pub use reader::FileRecording;
-pub use weave::{WeaveError, weave};
+pub use weave::{WOVEN_FOLDER, WeaveError, weave};
 pub use writer::Writer;
 
 use serde::{Deserialize, Serialize};

@@ -17,8 +17,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
+use super::picture::BEHAVIOURS;
+
 /// Everything that a test puts there.
-pub const OURS: [&str; 6] = ["lock", "ops", "printed", "journal", "scratch", "findings"];
+pub const OURS: [&str; 8] = [
+    "lock",
+    "ops",
+    "printed",
+    "journal",
+    "scratch",
+    "findings",
+    "states.svg",
+    BEHAVIOURS,
+];
 
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {

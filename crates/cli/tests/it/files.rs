@@ -71,6 +71,23 @@ fn log(stage: &Stage, options: &[&str]) -> Run {
 }
 
 #[test]
+fn a_recording_takes_the_place_of_a_test() {
+    let stage = staged();
+    save(&stage, CARELESS, &["--stats"]).ended(2);
+    let record = [
+        "record",
+        "--dir",
+        "data",
+        "--",
+        "sh",
+        "-c",
+        "echo > data/new",
+    ];
+    stage.run(&record).ended(0);
+    assert!(!stage.path("crashpoint.out/findings").exists());
+}
+
+#[test]
 fn a_saved_file_is_judged_without_any_checker() {
     let stage = staged();
     let found = save(&stage, CARELESS, &[]).ended(2);

@@ -24,8 +24,8 @@ use std::io;
 use std::iter::Peekable;
 use std::path::Path;
 
-/// Where the new recording grows until it takes the place of the old one.
-const DRAFT: &str = "woven";
+/// Where the new recording grows, in its folder, until it takes the place of the old one.
+pub const WOVEN_FOLDER: &str = "woven";
 
 /// Why stores and calls could not be brought together; the recording is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub fn weave(out: &Path) -> Result<u64, WeaveError> {
         return Ok(calls.count());
     };
     let (program, _) = Program::load_available(&memory);
-    let draft = out.join(DRAFT);
+    let draft = out.join(WOVEN_FOLDER);
     let mut weaver = Weaver {
         writer: Writer::create(&draft, &calls.start)?,
         memory: &memory,
