@@ -140,15 +140,12 @@ struct Shared<'a, S> {
     audited: AtomicU64,
     unstable: AtomicU64,
     inconsistent: AtomicU64,
-    /// Hangs that were confirmed, the first with patience: the program does hang.
-    hangs: AtomicU64,
+    /// A hang was confirmed with patience: the program does hang.
+    hangs: AtomicBool,
 }
 
 /// How much longer a run may take that is to confirm a hang.
 const PATIENCE: u32 = 4;
-
-/// Hangs that are confirmed before others are believed.
-const ENOUGH_HANGS: u64 = 4;
 
 /// Every so many pruned states one is tried, to see that pruning is right.
 const AUDIT: u64 = 64;
@@ -198,7 +195,7 @@ pub fn explore<S: Subject>(
         audited: AtomicU64::new(0),
         unstable: AtomicU64::new(0),
         inconsistent: AtomicU64::new(0),
-        hangs: AtomicU64::new(0),
+        hangs: AtomicBool::new(false),
     };
     let restarts_before: u32 = checkers.iter().map(Checker::restarts).sum();
     let mut progress = Progress::new(exploration.known);
@@ -364,24 +361,17 @@ impl<S: Subject> Shared<'_, S> {
             return Ok(observed);
         }
         // A finding must show again; what looks like a hang gets more time for it, until one has
-        // turned out to be one. Once enough have, waiting twice for each tells nothing new.
-        let seems_to_hang = observed.end == End::TimedOut;
-        let hangs = self.hangs.load(Ordering::Relaxed);
-        if seems_to_hang && hangs >= ENOUGH_HANGS {
-            self.inconsistent.fetch_add(1, Ordering::Relaxed);
-            return Ok(observed);
-        }
+        // turned out to be one.
         let limits = *checker.limits();
-        if seems_to_hang && hangs == 0 {
+        if observed.end == End::TimedOut && !self.hangs.load(Ordering::Relaxed) {
             checker.limits().time *= PATIENCE;
         }
         let again = checker.run(&job.patch, job.phase, false);
         *checker.limits() = limits;
         let again = self.subject.observe(job.phase, &again?);
         if again.fails(job.phase) {
-            if seems_to_hang && again.end == End::TimedOut {
-                self.hangs.fetch_add(1, Ordering::Relaxed);
-            }
+            let hangs = observed.end == End::TimedOut && again.end == End::TimedOut;
+            self.hangs.fetch_or(hangs, Ordering::Relaxed);
             self.inconsistent.fetch_add(1, Ordering::Relaxed);
             return Ok(observed);
         }
