@@ -180,8 +180,8 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
         findings.extend(more.findings);
     }
     if settings.test.remarks {
-        let told = clock.time("remarks", || remarks::unpersisted(&prepared, &tested));
-        findings.extend(told);
+        let told = || remarks::unpersisted(&settings, &prepared, &tested);
+        findings.extend(clock.time("remarks", told));
     }
     drop(scratch);
     held.forget_scratch();

@@ -7,22 +7,27 @@
 
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{Finding, Severity};
-use crashpoint_rules::{Config, Linter, RULES};
+use crashpoint_rules::{Linter, RULES};
 use crashpoint_trace::SiteId;
 use rustc_hash::FxHashSet;
 
 use super::{Prepared, Tested};
+use crate::config::Settings;
 use crate::names::Known;
 
 /// The rule's id, as lint has it.
 pub const RULE: &str = "unpersisted";
 
-pub fn unpersisted(prepared: &Prepared, tested: &Tested) -> Vec<Finding> {
+/// Nothing while some failures are not explained: they may be of any store.
+pub fn unpersisted(settings: &Settings, prepared: &Prepared, tested: &Tested) -> Vec<Finding> {
+    if tested.causes.unexplained > 0 {
+        return Vec::new();
+    }
     let names = Known {
         recording: &prepared.recording,
         program: &prepared.program,
     };
-    let mut config = Config::default();
+    let mut config = settings.rules.clone();
     for rule in RULES {
         // All are known, being the ones there are.
         let _ = config.rules.set_enabled(rule.id, rule.id == RULE);
