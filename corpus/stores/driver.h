@@ -7,7 +7,8 @@
 //
 // An existing pool is recovered and used on. With a file, every operation is answered by one
 // line, written out at once: what was printed has been acknowledged. Lines that are blank or
-// start with '#' are skipped.
+// start with '#' are skipped. A store that defines DRIVER_THREADS also takes several operations on
+// one line, with "||" between them, and runs each in a thread of its own.
 //
 // A store includes this file, defines DRIVER_OPS (a mask of 1 << OP_*) before that, and
 // defines store_open, store_apply and store_close.
@@ -85,6 +86,71 @@ static inline struct op_result op_value(uint64_t value) {
     return r;
 }
 
+static int driver_parse(const char *text, struct op *op) {
+    char name[16] = "";
+    op->kind = OP_KINDS;
+    op->a = op->b = 0;
+    int fields = sscanf(text, "%15s %" SCNu64 " %" SCNu64, name, &op->a, &op->b);
+    for (unsigned k = 0; k < OP_KINDS; k++) {
+        if (strcmp(name, driver_ops[k].name) == 0 && fields == driver_ops[k].arguments + 1) {
+            op->kind = (enum op_kind)k;
+        }
+    }
+    return op->kind != OP_KINDS && (DRIVER_OPS) >> op->kind & 1 && op->a <= DRIVER_MAX_KEY &&
+           (op->a != 0 || fields <= 1) && op->b <= DRIVER_MAX_VALUE && (op->b != 0 || fields <= 2);
+}
+
+enum { DRIVER_LANES = 4 };
+
+#ifdef DRIVER_THREADS
+#include <pthread.h>
+
+// How many operations run at once: the store may have them wait for each other.
+static unsigned driver_at_once = 1;
+static struct op driver_lane_ops[DRIVER_LANES];
+static struct op_result driver_lane_results[DRIVER_LANES];
+
+// A function for each, so that a recording tells which of the line's operations a call is.
+#define DRIVER_LANE(n)                                                 \
+    static void *driver_lane_##n(void *unused) {                       \
+        driver_lane_results[n] = store_apply(&driver_lane_ops[n]);     \
+        return unused;                                                 \
+    }
+DRIVER_LANE(0)
+DRIVER_LANE(1)
+DRIVER_LANE(2)
+DRIVER_LANE(3)
+
+static void driver_apply(const struct op *ops, struct op_result *results, unsigned count) {
+    static void *(*const lanes[DRIVER_LANES])(void *) = {driver_lane_0, driver_lane_1,
+                                                         driver_lane_2, driver_lane_3};
+    pthread_t threads[DRIVER_LANES];
+    if (count == 1) {
+        *results = store_apply(ops);
+        return;
+    }
+    memcpy(driver_lane_ops, ops, count * sizeof *ops);
+    driver_at_once = count;
+    for (unsigned lane = 0; lane < count; lane++) {
+        if (pthread_create(&threads[lane], NULL, lanes[lane], NULL) != 0) {
+            perror("a thread");
+            exit(1);
+        }
+    }
+    for (unsigned lane = 0; lane < count; lane++) {
+        pthread_join(threads[lane], NULL);
+    }
+    driver_at_once = 1;
+    memcpy(results, driver_lane_results, count * sizeof *results);
+}
+#else
+static void driver_apply(const struct op *ops, struct op_result *results, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        results[i] = store_apply(&ops[i]);
+    }
+}
+#endif
+
 static int driver_file(const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) {
@@ -93,28 +159,33 @@ static int driver_file(const char *path) {
     }
     char text[256];
     for (unsigned line = 1; fgets(text, sizeof text, file); line++) {
-        char name[16] = "";
-        struct op op = {OP_KINDS, 0, 0};
-        int fields = sscanf(text, "%15s %" SCNu64 " %" SCNu64, name, &op.a, &op.b);
-        if (fields < 1 || name[0] == '#') {
+        struct op ops[DRIVER_LANES];
+        struct op_result results[DRIVER_LANES];
+        const char *next = text + strspn(text, " \t\r\n");
+        unsigned count = 0;
+        if (*next == 0 || *next == '#') {
             continue;
         }
-        for (unsigned k = 0; k < OP_KINDS; k++) {
-            if (strcmp(name, driver_ops[k].name) == 0 && fields == driver_ops[k].arguments + 1) {
-                op.kind = (enum op_kind)k;
-            }
+        while (next && count < DRIVER_LANES && driver_parse(next, &ops[count])) {
+            count++;
+            next = strstr(next, "||");
+            next = next ? next + 2 : NULL;
         }
-        if (op.kind == OP_KINDS || !((DRIVER_OPS) >> op.kind & 1) || op.a > DRIVER_MAX_KEY ||
-            (op.a == 0 && fields > 1) || op.b > DRIVER_MAX_VALUE || (op.b == 0 && fields > 2)) {
+#ifndef DRIVER_THREADS
+        next = count == 1 ? next : text;
+#endif
+        if (next) {
             fprintf(stderr, "%s:%u: not an operation of this store\n", path, line);
             fclose(file);
             return 1;
         }
-        struct op_result r = store_apply(&op);
-        if (r.status == ST_VALUE) {
-            printf("%" PRIu64 "\n", r.value);
-        } else {
-            puts(driver_answers[r.status]);
+        driver_apply(ops, results, count);
+        for (unsigned i = 0; i < count; i++) {
+            if (results[i].status == ST_VALUE) {
+                printf("%" PRIu64 "\n", results[i].value);
+            } else {
+                puts(driver_answers[results[i].status]);
+            }
         }
     }
     fclose(file);

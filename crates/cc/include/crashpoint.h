@@ -13,6 +13,11 @@
 // blank lines, and lines that begin with '#', are skipped. What an operation prints to the standard
 // output is written out before the next one begins: what was printed has been acknowledged.
 //
+// A line of several operations with "||" between them is run at once, each in a thread of its own,
+// if the program says that it can do that:
+//
+//   #define CRASHPOINT_THREADS          // beside CRASHPOINT_MAIN
+//
 // An operation that crashpoint_apply does not understand is told to crashpoint_reject, which names
 // its line and ends the program.
 //
@@ -43,6 +48,10 @@ __attribute__((noreturn)) void crashpoint_reject(const char *why);
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef CRASHPOINT_THREADS
+#include <pthread.h>
+#include <sched.h>
+#endif
 
 // The list of operations, read as a whole before anything is opened: a process that forks between
 // two operations shares its open files with the child, and neither must move the other along.
@@ -105,6 +114,89 @@ static int crashpoint_is_operation(const char *line) {
     return *line != 0 && *line != '#';
 }
 
+// The "||" that ends the first operation of a line, if there is one.
+static char *crashpoint_bar(char *line) {
+    for (char *at = line; (at = strstr(at, "||")) != NULL; at += 2) {
+        int begins = at == line || strchr(" \t\v\f", at[-1]) != NULL;
+        if (begins && strchr(" \t\v\f\r", at[2]) != NULL) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+#ifdef CRASHPOINT_THREADS
+
+#define CRASHPOINT_LANES 4
+
+// Threads that are ready; all go when the last one is.
+static struct {
+    int ready;
+    int count;
+} crashpoint_start;
+
+static const char *crashpoint_go(void *operation) {
+    const char *text = (const char *)operation;
+    __atomic_add_fetch(&crashpoint_start.ready, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&crashpoint_start.ready, __ATOMIC_ACQUIRE) < crashpoint_start.count) {
+        sched_yield();
+    }
+    return text + strspn(text, " \t\v\f\r");
+}
+
+// One function for each, so that a recording tells which operation of a line a call is.
+#define CRASHPOINT_LANE(number)                                  \
+    static void *crashpoint_lane_##number(void *operation) {     \
+        crashpoint_apply(crashpoint_go(operation));              \
+        return NULL;                                             \
+    }
+CRASHPOINT_LANE(0)
+CRASHPOINT_LANE(1)
+CRASHPOINT_LANE(2)
+CRASHPOINT_LANE(3)
+
+static void crashpoint_apply_at_once(char *line) {
+    static void *(*const lanes[CRASHPOINT_LANES])(void *) = {
+        crashpoint_lane_0, crashpoint_lane_1, crashpoint_lane_2, crashpoint_lane_3};
+    pthread_t threads[CRASHPOINT_LANES];
+    char *operations[CRASHPOINT_LANES];
+    int count = 0;
+    for (char *next = line; next;) {
+        if (count == CRASHPOINT_LANES) {
+            crashpoint_reject("at most four operations can run at once");
+        }
+        char *bar = crashpoint_bar(next);
+        operations[count++] = next;
+        next = bar ? bar + 2 : NULL;
+        if (bar) {
+            *bar = 0;
+            while (bar > operations[count - 1] && strchr(" \t\v\f", bar[-1])) {
+                *--bar = 0;
+            }
+        }
+    }
+    crashpoint_start.ready = 0;
+    crashpoint_start.count = count;
+    for (int lane = 0; lane < count; lane++) {
+        errno = pthread_create(&threads[lane], NULL, lanes[lane], operations[lane]);
+        if (errno != 0) {
+            crashpoint_fail("a thread for an operation");
+        }
+    }
+    for (int lane = 0; lane < count; lane++) {
+        pthread_join(threads[lane], NULL);
+    }
+}
+
+#else
+
+static void crashpoint_apply_at_once(char *line) {
+    (void)line;
+    crashpoint_reject("this program does not run operations at once (CRASHPOINT_THREADS)");
+}
+
+#endif
+
 int main(int argc, char **argv) {
     if (argc != 3) {
         fprintf(stderr, "usage: %s POOL OPS\n", argc > 0 ? argv[0] : "program");
@@ -126,7 +218,11 @@ int main(int argc, char **argv) {
             stop[-1] = 0;
         }
         if (crashpoint_is_operation(line)) {
-            crashpoint_apply(line);
+            if (crashpoint_bar(line)) {
+                crashpoint_apply_at_once(line);
+            } else {
+                crashpoint_apply(line);
+            }
             crashpoint_flush();
         }
         line = stop + 1;

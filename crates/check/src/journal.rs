@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Version of the file.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -246,6 +246,7 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::{World, Worlds};
     use crate::server::End;
 
     fn identity() -> Identity {
@@ -260,8 +261,7 @@ mod tests {
             image: ImageHash(image),
         };
         let observed = Observed {
-            skipped: true,
-            done: false,
+            worlds: Worlds::ALL.without(World::DONE),
             end: End::Killed { signal: 11 },
         };
         Result::new(key, How::Tried, observed)

@@ -9,6 +9,10 @@
 //! operation. That recovery itself is right is a separate question, which the outputs of the run
 //! without a crash answer: see [`crate::references`].
 //!
+//! **Several operations at once.** Of those that were under way any may have happened, in any order
+//! that agrees with which of them had returned before which began. Each such set of operations is a
+//! world; its references come from running them one after the other, in every order.
+//!
 //! **A checker** says it by its exit status. **Visible failure** alone: a signal, a hang, an exit
 //! status that the references do not have.
 
@@ -43,49 +47,123 @@ impl From<Ended> for Reference {
 /// The references of one list of operations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct References {
-    /// The operation before the list did not happen.
+    /// The operation before the list did not happen; of several at once, none.
     pub skipped: Reference,
-    /// It did.
+    /// It did; of several at once, all, as they were recorded.
     pub done: Reference,
+    /// How many operations that is.
+    pub operations: usize,
+    /// Of several at once: some of them, or all in another order.
+    pub between: Vec<Between>,
+}
+
+/// Some of several operations, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Between {
+    pub world: World,
+    pub reference: Reference,
+}
+
+/// Operations that may be under way at once.
+pub const MOST_AT_ONCE: usize = 4;
+
+/// Which operations of those before a list did *not* happen, a bit for each. So 0 is that all
+/// happened, however many they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct World(pub u8);
+
+impl World {
+    pub const DONE: World = World(0);
+
+    /// None of so many happened.
+    pub fn nothing_of(operations: usize) -> World {
+        World(((1_u32 << operations) - 1) as u8)
+    }
+
+    pub fn happened(self, operation: usize) -> bool {
+        self.0 & (1 << operation) == 0
+    }
+}
+
+/// A set of worlds.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Worlds(u16);
+
+impl Worlds {
+    pub const NONE: Worlds = Worlds(0);
+    pub const ALL: Worlds = Worlds(u16::MAX);
+    pub const DONE: Worlds = Worlds(1);
+
+    pub fn with(self, world: World) -> Worlds {
+        Worlds(self.0 | 1 << world.0)
+    }
+
+    pub fn without(self, world: World) -> Worlds {
+        Worlds(self.0 & !(1 << world.0))
+    }
+
+    pub fn contains(self, world: World) -> bool {
+        self.meets(Worlds::NONE.with(world))
+    }
+
+    /// Whether the two have a world in common.
+    pub fn meets(self, other: Worlds) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub fn union(self, other: Worlds) -> Worlds {
+        Worlds(self.0 | other.0)
+    }
 }
 
 /// A check, as far as a verdict needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Observed {
-    /// As where the operation did not happen.
-    pub skipped: bool,
-    /// As where it did.
-    pub done: bool,
+    /// It is as it would be in these worlds.
+    pub worlds: Worlds,
     pub end: End,
 }
 
 impl Observed {
     pub fn new(oracle: Oracle, ended: &Ended, references: Option<&References>) -> Observed {
-        let like = |reference: &Reference| match oracle {
-            Oracle::Output => ended.end == reference.end && ended.stdout == reference.stdout,
-            Oracle::Visible => ended.end == reference.end,
-            Oracle::Checker => false,
-        };
-        let (skipped, done) = match (oracle, references) {
-            (Oracle::Checker, _) | (_, None) => {
-                let fine = ended.end == End::Exited(0);
-                (fine, fine)
+        let worlds = match (oracle, references) {
+            (Oracle::Checker, _) | (_, None) => match ended.end {
+                End::Exited(0) => Worlds::ALL,
+                _ => Worlds::NONE,
+            },
+            (Oracle::Visible, Some(references)) => match ended.end {
+                end if end == references.done.end => Worlds::ALL,
+                end if end == references.skipped.end => Worlds::ALL.without(World::DONE),
+                _ => Worlds::NONE,
+            },
+            (Oracle::Output, Some(references)) => {
+                references.worlds(|one| ended.end == one.end && ended.stdout == one.stdout)
             }
-            (_, Some(references)) => (like(&references.skipped), like(&references.done)),
         };
         Observed {
-            skipped,
-            done,
+            worlds,
             end: ended.end,
         }
     }
 
     /// Whether it is inconsistent for a crash in this phase.
     pub fn fails(&self, phase: Phase) -> bool {
-        match phase {
-            Phase::Opening | Phase::After(_) => !self.done,
-            Phase::In(_) => !self.done && !self.skipped,
-        }
+        !self.worlds.meets(phase.allowed())
+    }
+}
+
+impl References {
+    /// The worlds whose reference is like what was seen.
+    fn worlds(&self, like: impl Fn(&Reference) -> bool) -> Worlds {
+        let nothing = World::nothing_of(self.operations);
+        let ends = [(nothing, &self.skipped), (World::DONE, &self.done)];
+        let between = self.between.iter().map(|one| (one.world, &one.reference));
+        let fitting = ends.into_iter().chain(between).filter(|(_, one)| like(one));
+        fitting.fold(Worlds::NONE, |worlds, (world, _)| worlds.with(world))
     }
 }
 
@@ -132,6 +210,8 @@ mod tests {
         References {
             skipped: ended(End::Exited(0), "a\n").into(),
             done: ended(End::Exited(0), "b\n").into(),
+            operations: 1,
+            between: Vec::new(),
         }
     }
 
@@ -151,6 +231,40 @@ mod tests {
         assert_eq!(fails("a\n"), (false, true));
         assert_eq!(fails("b\n"), (false, false));
         assert_eq!(fails("c\n"), (true, true));
+    }
+
+    #[test]
+    fn of_two_at_once_what_has_returned_must_be_there_and_what_has_not_may() {
+        let world = |world: u8, text: &str| Between {
+            world: World(world),
+            reference: ended(End::Exited(0), text).into(),
+        };
+        let references = References {
+            operations: 2,
+            between: vec![
+                world(0b10, "first alone\n"),
+                world(0b01, "second alone\n"),
+                world(0b00, "second, then first\n"),
+            ],
+            ..references()
+        };
+        let fails = |text: &str, phase: Phase| {
+            let ended = ended(End::Exited(0), text);
+            Observed::new(Oracle::Output, &ended, Some(&references)).fails(phase)
+        };
+        let first_returned = Phase::Amid {
+            operation: 3,
+            allowed: Worlds::DONE.with(World(0b10)),
+        };
+        let texts = ["a\n", "b\n", "first alone\n", "second alone\n", "c\n"];
+        for (phase, expected) in [
+            (Phase::In(3), [false, false, false, false, true]),
+            (first_returned, [true, false, false, true, true]),
+            (Phase::After(3), [true, false, true, true, true]),
+        ] {
+            assert_eq!(texts.map(|text| fails(text, phase)), expected, "{phase:?}");
+            assert!(!fails("second, then first\n", phase), "{phase:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //!   alone: then the two are issued in the wrong order.
 //! - **atomicity**: nothing issued before it is lost, and still the state fails. The store that
 //!   makes it consistent again comes later, so no order helps: both belong together.
-//! - **durability**: the operation had returned. As long as it had not, the state would be fine.
+//! - **durability**: the operation had returned. As long as it had not, the state would be fine. If
+//!   nothing is lost, what it needs is a store that was made later still, by another thread.
 //!
 //! Every step is a check of a state that can exist; nothing is concluded from structure alone.
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
@@ -214,7 +215,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         let subject = self.subject;
         let site = |id: &NodeId| subject.site(*id);
         let cause = self.causes.causes.iter_mut().find(|cause| {
-            let acknowledged = matches!(point.phase, Phase::After(_));
+            let acknowledged = matches!(point.phase, Phase::Amid { .. } | Phase::After(_));
             let was_acknowledged = cause.needed.iter().any(|id| earlier.contains(&site(id)));
             let any_lost = cause.needed.iter().any(|id| lost.contains(&site(id)));
             let ahead = cause
@@ -236,10 +237,8 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
     }
 
     fn begin_of(&self, phase: Phase) -> usize {
-        match phase {
-            Phase::Opening => 0,
-            Phase::In(operation) | Phase::After(operation) => self.subject.span(operation).begin,
-        }
+        let operation = phase.operation();
+        operation.map_or(0, |operation| self.subject.span(operation).begin)
     }
 
     /// Causes with the same stores are one, told by its smallest state.
@@ -293,14 +292,19 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         if let Some(cause) = self.explain_by_earlier(point, &cut)? {
             return Ok(cause);
         }
-        let flight = match point.phase {
-            Phase::After(operation) => Phase::In(operation),
-            other => other,
-        };
+        let flight = point.phase.in_flight();
         let acknowledged = flight != point.phase;
         if acknowledged && !self.fails(flight, &kept)? {
             let lost = point.frontier.lost(&cut);
-            return self.cause(point, Kind::Durability, lost.clone(), None, kept, lost);
+            let needed = match lost.is_empty() {
+                // It returned before the store that makes it so was even made.
+                true => {
+                    let later = point.phase.or_done();
+                    Vec::from_iter(self.counterpart(point, later, &kept, None)?)
+                }
+                false => lost.clone(),
+            };
+            return self.cause(point, Kind::Durability, needed, None, kept, lost);
         }
         self.explain_in_flight(point, flight, &cut)
     }
@@ -482,10 +486,9 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         prefix: &[NodeId],
         ahead: Option<NodeId>,
     ) -> Result<Option<NodeId>, WorkerError> {
-        let end = match phase {
-            Phase::Opening => self.subject.nodes(),
-            Phase::In(operation) | Phase::After(operation) => self.subject.span(operation).end,
-        };
+        let end = phase.operation().map_or(self.subject.nodes(), |operation| {
+            self.subject.span(operation).end
+        });
         let first = ahead.map_or(0, |ahead| ahead.index() + 1);
         let pending: FxHashSet<NodeId> = point
             .frontier
@@ -535,15 +538,14 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         kept: Vec<NodeId>,
         lost: Vec<NodeId>,
     ) -> Result<Cause, WorkerError> {
-        let phase = match (kind, point.phase) {
-            (Kind::Durability, phase) => phase,
-            (_, Phase::After(operation)) => Phase::In(operation),
-            (_, phase) => phase,
+        let phase = match kind {
+            Kind::Durability => point.phase,
+            Kind::Ordering | Kind::Atomicity => point.phase.in_flight(),
         };
         let observed = self.observe(phase, &kept)?;
         // Flushed and fenced at once, a store is durable before the next one is issued.
         let mended_by_persisting = match kind {
-            Kind::Durability => true,
+            Kind::Durability => !lost.is_empty(),
             Kind::Ordering => ahead.is_some_and(|ahead| needed.iter().all(|id| *id < ahead)),
             Kind::Atomicity => false,
         };

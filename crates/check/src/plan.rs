@@ -1,13 +1,14 @@
 //! What a test is about: the recording, the target, the operations after each crash, the limits.
 
 use crate::image::ImageHash;
-use crate::judge::{Observed, Oracle, References};
+use crate::judge::{Observed, Oracle, References, World, Worlds};
 use crate::server::Ended;
 use crate::table::Key;
 use crate::timeline::{ListId, Operations, Phase};
 use crate::worker::{List, Setup, Worker, WorkerError};
 use crashpoint_persist::graph::Model;
 use crashpoint_trace::Recording;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,13 +30,22 @@ pub struct Plan<'a> {
     pub recovery: Option<Recovery>,
 }
 
-/// A recovery that is itself crashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recovery {
-    /// The operation in which power failed first may have happened or not.
-    OfInterrupted,
-    /// It had returned.
-    OfAcknowledged,
+/// A recovery that is itself crashed: the worlds in which the first crash may have left the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Recovery(pub Worlds);
+
+impl Recovery {
+    /// What is in one of these worlds has passed, since a recovery has no phases of its own.
+    pub fn observe(self, observed: Observed) -> Observed {
+        match observed.worlds.meets(self.0) {
+            true => Observed {
+                worlds: observed.worlds.with(World::DONE),
+                ..observed
+            },
+            false => observed,
+        }
+    }
 }
 
 /// What runs after a crash in one operation.
@@ -51,6 +61,8 @@ pub struct ListText {
     /// What the program had printed when the operation began, and when it had returned.
     pub printed_before: Vec<u8>,
     pub printed_after: Vec<u8>,
+    /// The operations of the line before it that ran at once; empty where one ran alone.
+    pub at_once: Vec<String>,
 }
 
 /// How much may be tried; 0 is no limit.
@@ -65,7 +77,7 @@ impl Plan<'_> {
     pub fn list(&self, id: ListId, acknowledged: bool) -> List<'_> {
         let list = &self.lists[id.0 as usize];
         List {
-            id,
+            id: Some(id),
             text: &list.text,
             printed: match acknowledged {
                 true => &list.printed_after,
@@ -93,11 +105,8 @@ impl Plan<'_> {
         let of_list = references.get(list.0 as usize).and_then(Option::as_ref);
         let observed = Observed::new(self.oracle, ended, of_list);
         match self.recovery {
-            Some(Recovery::OfInterrupted) => Observed {
-                done: observed.done || observed.skipped,
-                ..observed
-            },
-            Some(Recovery::OfAcknowledged) | None => observed,
+            Some(recovery) => recovery.observe(observed),
+            None => observed,
         }
     }
 

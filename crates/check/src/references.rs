@@ -4,16 +4,19 @@
 //! For every operation two runs of what follows it: on the pool as it was when the operation began,
 //! and as it was when it ended, in both cases with every store in place. All come from one process,
 //! which forks for each. Each is made twice, of very many a part; a program that does not print the
-//! same both times cannot be judged by its output, which is said before any verdict.
+//! same both times cannot be judged by its output, which is said before any verdict. Operations that
+//! ran at once have more of them: see [`several`].
 //!
 //! Where the program prints one line for each operation, the lines after recovery are also compared
 //! with those of the run that never crashed: a recovery that forgets something even when nothing
 //! was lost would otherwise be its own reference.
 
+mod several;
+
 use crate::image::Patch;
-use crate::judge::{Oracle, Reference, References, first_difference, lines};
+use crate::judge::{Between, Oracle, Reference, References, first_difference, lines};
 use crate::plan::Plan;
-use crate::server::Ended;
+use crate::server::{End, Ended};
 use crate::timeline::{ListId, Timeline};
 use crate::worker::{Worker, WorkerError};
 use std::sync::Mutex;
@@ -55,12 +58,28 @@ pub struct Forgotten {
     pub found: String,
 }
 
+/// Operations that ran at once and whose output says nothing of what happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unjudged {
+    pub operation: u32,
+    pub why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Without any crash they leave something that no order of them leaves.
+    NotLinearizable,
+    /// What they print cannot be told from what is printed after them.
+    Mixed,
+}
+
 /// All references, by list.
 #[derive(Clone, Debug, Default)]
 pub struct AllReferences {
     /// None for those that were not asked for.
     pub lists: Vec<Option<References>>,
     pub forgotten: Vec<Forgotten>,
+    pub unjudged: Vec<Unjudged>,
     /// Runs that it took.
     pub runs: u64,
     /// The longest of them, and the one that used a processor most.
@@ -110,7 +129,7 @@ pub fn references(
     wanted: impl Fn(ListId) -> bool,
 ) -> Result<AllReferences, ReferenceError> {
     let tasks = tasks(timeline, wanted);
-    let results: Vec<Mutex<Option<Reference>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Made>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let failed: Mutex<Option<ReferenceError>> = Mutex::new(None);
     let stop = AtomicBool::new(false);
     let longest = Longest::default();
@@ -127,8 +146,8 @@ pub fn references(
                         return;
                     }
                     match one(plan, timeline, worker, task, &mut issued, longest) {
-                        Ok(reference) => {
-                            *results[index].lock().expect("no panic") = Some(reference);
+                        Ok(made) => {
+                            *results[index].lock().expect("no panic") = Some(made);
                         }
                         Err(error) => {
                             stop.store(true, Ordering::Relaxed);
@@ -143,8 +162,8 @@ pub fn references(
         return Err(error);
     }
     let mut made = results.into_iter().map(|slot| {
-        let reference = slot.into_inner().expect("no panic");
-        reference.expect("every task is done")
+        let made = slot.into_inner().expect("no panic");
+        made.expect("every task is done")
     });
     let mut all = AllReferences {
         runs: tasks.iter().map(|task| 1 + u64::from(task.twice)).sum(),
@@ -153,17 +172,37 @@ pub fn references(
         longest: longest.output_bytes.into_inner(),
         ..AllReferences::default()
     };
-    let start = made.next().expect("there is a first task");
+    let start = made.next().expect("there is a first task").reference;
     all.lists.push(Some(References {
         skipped: start.clone(),
         done: start,
+        operations: 1,
+        between: Vec::new(),
     }));
     all.lists.resize(1 + timeline.operations.len(), None);
     let mut first_of_each = tasks.iter().skip(1).step_by(2);
     while let (Some(task), Some(skipped), Some(done)) =
         (first_of_each.next(), made.next(), made.next())
     {
-        all.lists[task.list.0 as usize] = Some(References { skipped, done });
+        let several = plan.lists[task.list.0 as usize].at_once.len();
+        let judged = match several {
+            0 | 1 => Ok(Vec::new()),
+            _ => several::judged(skipped.between, &done.reference),
+        };
+        match judged {
+            Ok(between) => {
+                all.lists[task.list.0 as usize] = Some(References {
+                    skipped: skipped.reference,
+                    done: done.reference,
+                    operations: several.max(1),
+                    between,
+                });
+            }
+            Err(why) => all.unjudged.push(Unjudged {
+                operation: task.list.0 - 1,
+                why,
+            }),
+        }
     }
     if plan.oracle == Oracle::Output {
         all.forgotten = forgotten(plan, &all.lists, plain);
@@ -198,6 +237,13 @@ fn tasks(timeline: &Timeline, wanted: impl Fn(ListId) -> bool) -> Vec<Task> {
     tasks
 }
 
+/// What came of a task.
+struct Made {
+    reference: Reference,
+    /// Of operations that ran at once; none if their output cannot be told apart.
+    between: Option<Vec<Between>>,
+}
+
 fn one(
     plan: &Plan<'_>,
     timeline: &Timeline,
@@ -205,7 +251,7 @@ fn one(
     task: &Task,
     issued: &mut usize,
     longest: &Longest,
-) -> Result<Reference, ReferenceError> {
+) -> Result<Made, ReferenceError> {
     worker.advance(timeline.nodes[*issued..task.issued].iter())?;
     *issued = task.issued;
     let list = plan.list(task.list, task.done);
@@ -216,26 +262,18 @@ fn one(
         (list, true) => format!(" after operation {list}"),
         (list, false) => format!(" before operation {list}"),
     };
-    let is_checker = plan.oracle == Oracle::Checker;
-    let fails = match first.end {
-        crate::server::End::Exited(0) => false,
-        crate::server::End::Exited(_) => is_checker,
-        _ => true,
+    succeeds(plan, &first, after)?;
+    let before = (task.list.0 as usize).checked_sub(1).filter(|_| !task.done);
+    let at_once = before.and_then(|operation| timeline.at_once.get(operation));
+    let mut made = Made {
+        reference: Reference::from(first.clone()),
+        between: None,
     };
-    if fails {
-        return Err(ReferenceError::Fails {
-            what: if is_checker {
-                "the checker"
-            } else {
-                "the program"
-            },
-            after: after(),
-            end: first.end.to_string(),
-            stderr: text(&first.stderr).trim_end().to_owned(),
-        });
+    if let Some(at_once) = at_once.filter(|at_once| at_once.count() > 1) {
+        made.between = several::linearised(plan, worker, (list, &first.stdout), at_once, longest)?;
     }
     if !task.twice {
-        return Ok(first.into());
+        return Ok(made);
     }
     let second = worker.run(&Patch::new(), &list, false)?;
     let compared = plan.oracle == Oracle::Output;
@@ -252,7 +290,34 @@ fn one(
             second: b.map_or_else(|| second.end.to_string(), text),
         });
     }
-    Ok(first.into())
+    Ok(made)
+}
+
+/// A run without a crash must end well.
+fn succeeds(
+    plan: &Plan<'_>,
+    ended: &Ended,
+    after: impl FnOnce() -> String,
+) -> Result<(), ReferenceError> {
+    let is_checker = plan.oracle == Oracle::Checker;
+    let fails = match ended.end {
+        End::Exited(0) => false,
+        End::Exited(_) => is_checker,
+        End::Killed { .. } | End::TimedOut | End::TooMuchOutput => true,
+    };
+    match fails {
+        false => Ok(()),
+        true => Err(ReferenceError::Fails {
+            what: if is_checker {
+                "the checker"
+            } else {
+                "the program"
+            },
+            after: after(),
+            end: ended.end.to_string(),
+            stderr: text(&ended.stderr).trim_end().to_owned(),
+        }),
+    }
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -50,9 +50,8 @@ pub enum Met {
 struct Entry {
     is_met: bool,
     observed: Option<Observed>,
-    /// In the operation, and after it: the same image may be fine in the one and not in the other.
-    inside: Option<Sighting>,
-    after: Option<Sighting>,
+    /// One for each phase: the same image may be fine in an operation and not after it.
+    sightings: Vec<Sighting>,
 }
 
 /// A failing state.
@@ -108,8 +107,7 @@ impl Table {
         let entry = self.entries.entry(key).or_default();
         entry.observed = Some(observed);
         let fails = |sighting: &Sighting| observed.fails(sighting.phase);
-        entry.inside = entry.inside.take().filter(fails);
-        entry.after = entry.after.take().filter(fails);
+        entry.sightings.retain(fails);
     }
 
     /// A run read these words, of those that may differ between states of the list, and found
@@ -148,8 +146,7 @@ impl Table {
             let Some(observed) = entry.observed else {
                 continue;
             };
-            let sightings = entry.inside.iter().chain(&entry.after);
-            failing.extend(sightings.map(|sighting| Failing {
+            failing.extend(entry.sightings.iter().map(|sighting| Failing {
                 sighting: sighting.clone(),
                 key: *key,
                 observed,
@@ -174,13 +171,12 @@ impl Entry {
         if self.observed.is_some_and(passes) {
             return;
         }
-        let slot = match sighting.phase {
-            Phase::In(_) => &mut self.inside,
-            Phase::Opening | Phase::After(_) => &mut self.after,
-        };
-        // The earliest, whatever order workers and a resumed run bring them in.
-        if slot.as_ref().is_none_or(|known| sighting < *known) {
-            *slot = Some(sighting);
+        let mut known = self.sightings.iter_mut();
+        match known.find(|known| known.phase == sighting.phase) {
+            // The earliest, whatever order workers and a resumed run bring them in.
+            Some(known) if sighting < *known => *known = sighting,
+            Some(_) => {}
+            None => self.sightings.push(sighting),
         }
     }
 }
@@ -188,6 +184,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::{World, Worlds};
     use crate::server::End;
 
     fn sighting(point: usize, phase: Phase) -> Sighting {
@@ -201,9 +198,15 @@ mod tests {
     }
 
     fn observed(skipped: bool, done: bool) -> Observed {
+        let all = match skipped {
+            true => Worlds::ALL,
+            false => Worlds::DONE,
+        };
         Observed {
-            skipped,
-            done,
+            worlds: match done {
+                true => all,
+                false => all.without(World::DONE),
+            },
             end: End::Exited(0),
         }
     }

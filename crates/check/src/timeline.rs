@@ -8,9 +8,11 @@
 //!
 //! Under eADR a fence decides nothing, so every event that stores is a point.
 
+use crate::at_once::AtOnce;
+use crate::judge::{World, Worlds};
 use crashpoint_persist::graph::{Frontier, Model, Node, NodeId, Walker};
 use crashpoint_trace::{Event, EventKind, FileIndex, Recording, SiteId, ThreadIndex};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::ControlFlow;
 
 /// Where in the workload a moment lies. Operations count from 0.
@@ -22,17 +24,56 @@ pub enum Phase {
     Opening,
     /// The operation has begun and not returned: it may have happened or not.
     In(u32),
-    /// The operation has returned: it has happened.
+    /// Of several operations that run at once, some have returned or not begun: these worlds are
+    /// possible.
+    Amid { operation: u32, allowed: Worlds },
+    /// The operation has returned: it has happened. Of several, all.
     After(u32),
 }
 
 impl Phase {
+    /// Worlds in which the program may be after a crash.
+    pub fn allowed(self) -> Worlds {
+        match self {
+            Phase::Opening | Phase::After(_) => Worlds::DONE,
+            Phase::In(_) => Worlds::ALL,
+            Phase::Amid { allowed, .. } => allowed,
+        }
+    }
+
+    pub fn operation(self) -> Option<u32> {
+        match self {
+            Phase::Opening => None,
+            Phase::In(operation) | Phase::Amid { operation, .. } | Phase::After(operation) => {
+                Some(operation)
+            }
+        }
+    }
+
+    /// Now, or when all have returned.
+    pub fn or_done(self) -> Phase {
+        match self {
+            Phase::Amid { operation, allowed } => Phase::Amid {
+                operation,
+                allowed: allowed.with(World::DONE),
+            },
+            Phase::Opening | Phase::In(_) | Phase::After(_) => self,
+        }
+    }
+
+    /// As if nothing had returned yet: what fails even so does not fail for what was acknowledged.
+    pub fn in_flight(self) -> Phase {
+        match self {
+            Phase::Opening => Phase::Opening,
+            Phase::In(operation) | Phase::Amid { operation, .. } | Phase::After(operation) => {
+                Phase::In(operation)
+            }
+        }
+    }
+
     /// The list of operations to run after recovery: what the operation is followed by.
     pub fn list(self) -> ListId {
-        match self {
-            Phase::Opening => ListId(0),
-            Phase::In(operation) | Phase::After(operation) => ListId(operation + 1),
-        }
+        ListId(self.operation().map_or(0, |operation| operation + 1))
     }
 }
 
@@ -47,6 +88,17 @@ pub struct ListId(pub u32);
 pub struct Operations {
     /// Sites that call a function of which each call is one operation.
     pub sites: FxHashSet<SiteId>,
+    /// Of the operations that run at once, the number of the one that a site calls.
+    pub lanes: FxHashMap<SiteId, u8>,
+    /// How many operations each line of the workload has, run at once; one where it says nothing.
+    pub at_once: Vec<u8>,
+}
+
+impl Operations {
+    fn at_once(&self, operation: u32) -> usize {
+        let count = self.at_once.get(operation as usize).copied();
+        usize::from(count.unwrap_or(1))
+    }
 }
 
 /// A moment at which a crash is tried.
@@ -96,8 +148,10 @@ pub struct Timeline {
     /// For each operation, the words that may differ between two states of its list: indices of
     /// the first pending node at its begin.
     pub pending_at_begin: Vec<Vec<NodeId>>,
+    /// For each, how those that run at once are related; the same for all where only one runs.
+    pub at_once: Vec<AtOnce>,
     pub points: usize,
-    /// Operations of several threads were under way at once.
+    /// Operations of several threads were under way at once that the workload does not name so.
     pub overlapping: bool,
 }
 
@@ -113,12 +167,22 @@ enum Boundary {
     End,
 }
 
+/// A call of an operation that has not returned.
+struct Call {
+    thread: ThreadIndex,
+    lane: u8,
+    /// Calls of operations that it makes itself.
+    depth: u32,
+}
+
 /// What a walk keeps track of.
 struct Progress {
     walker: Walker,
     phase: Phase,
-    running: Option<(ThreadIndex, u32)>,
-    depth: u32,
+    /// The line of the workload that runs, and its calls.
+    running: Option<u32>,
+    calls: Vec<Call>,
+    at_once: AtOnce,
     next_operation: u32,
     points: usize,
     durable: Vec<NodeId>,
@@ -148,7 +212,8 @@ impl<'r> Walk<'r> {
             walker,
             phase: Phase::Opening,
             running: None,
-            depth: 0,
+            calls: Vec::new(),
+            at_once: AtOnce::new(1),
             next_operation: 0,
             points: 0,
             durable: Vec::new(),
@@ -176,7 +241,8 @@ impl<'r> Walk<'r> {
         let mut timeline = Timeline::default();
         let mut progress = self.start();
         for event in self.recording.events() {
-            let mut note = |boundary: Boundary, operation: u32, walker: &Walker| {
+            let mut note = |boundary: Boundary, operation: u32, progress: &Progress| {
+                let walker = &progress.walker;
                 let issued = walker.nodes().len();
                 match boundary {
                     Boundary::Begin => {
@@ -188,7 +254,10 @@ impl<'r> Walk<'r> {
                         let pending = frontier.chains.iter().flat_map(|chain| &chain.nodes);
                         timeline.pending_at_begin.push(pending.copied().collect());
                     }
-                    Boundary::End => timeline.operations[operation as usize].end = issued,
+                    Boundary::End => {
+                        timeline.operations[operation as usize].end = issued;
+                        timeline.at_once.push(progress.at_once.clone());
+                    }
                 }
             };
             let mut ignore = |_: &Moment<'_>, _: &mut Vec<NodeId>| ControlFlow::Continue(());
@@ -197,8 +266,9 @@ impl<'r> Walk<'r> {
         let _ = progress.point(&mut |_, _| ControlFlow::Continue(()), false);
         // An operation that never returned ends with the recording.
         let issued = progress.walker.nodes().len();
-        if let Some((_, operation)) = progress.running {
+        if let Some(operation) = progress.running {
             timeline.operations[operation as usize].end = issued;
+            timeline.at_once.push(progress.at_once.clone());
         }
         timeline.points = progress.points;
         timeline.overlapping = progress.overlapping;
@@ -211,7 +281,7 @@ impl<'r> Walk<'r> {
         progress: &mut Progress,
         event: &Event<'_>,
         show: &mut impl FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()>,
-        mut note: impl FnMut(Boundary, u32, &Walker),
+        mut note: impl FnMut(Boundary, u32, &Progress),
     ) -> ControlFlow<()> {
         if progress.walker.completes(event) {
             progress.point(show, false)?;
@@ -226,13 +296,15 @@ impl<'r> Walk<'r> {
         progress.durable.extend(progress.walker.take_durable());
         match event.kind {
             EventKind::Call { .. } if self.operations.sites.contains(&event.site) => {
-                if let Some(operation) = progress.begin(event.thread) {
-                    note(Boundary::Begin, operation, &progress.walker);
+                if let Some(operation) = progress.begin(event, self.operations) {
+                    note(Boundary::Begin, operation, progress);
                 }
             }
             EventKind::Return { .. } if self.operations.sites.contains(&event.site) => {
                 if let Some(operation) = progress.end(event.thread) {
-                    note(Boundary::End, operation, &progress.walker);
+                    if progress.running.is_none() {
+                        note(Boundary::End, operation, progress);
+                    }
                     // What must be there has grown, though nothing was stored.
                     progress.changed |= !progress.walker.is_quiet();
                     progress.point(show, true)?;
@@ -276,29 +348,58 @@ impl Progress {
         next
     }
 
-    /// An operation is called; its number, unless it is part of one that runs.
-    fn begin(&mut self, thread: ThreadIndex) -> Option<u32> {
-        if let Some((running, _)) = self.running {
-            self.overlapping |= running != thread;
-            self.depth += 1;
+    /// An operation is called; the number of its line, unless that has begun before.
+    fn begin(&mut self, event: &Event<'_>, operations: &Operations) -> Option<u32> {
+        let thread = event.thread;
+        if let Some(call) = self.calls.iter_mut().find(|call| call.thread == thread) {
+            call.depth += 1;
             return None;
         }
-        let operation = self.next_operation;
-        self.next_operation += 1;
-        self.running = Some((thread, operation));
-        self.phase = Phase::In(operation);
-        Some(operation)
+        let begun = self.running;
+        if begun.is_some() && self.at_once.have_all_begun() {
+            self.overlapping = true;
+            // Counted with one that runs, so that the walk can go on.
+            if let Some(call) = self.calls.first_mut() {
+                call.depth += 1;
+            }
+            return None;
+        }
+        let operation = begun.unwrap_or(self.next_operation);
+        if begun.is_none() {
+            self.next_operation += 1;
+            self.running = Some(operation);
+            self.at_once = AtOnce::new(operations.at_once(operation));
+        }
+        let lane = self
+            .at_once
+            .begin(operations.lanes.get(&event.site).copied());
+        self.calls.push(Call {
+            thread,
+            lane,
+            depth: 0,
+        });
+        self.phase = self.at_once.phase(operation);
+        begun.is_none().then_some(operation)
     }
 
+    /// A call returns; the number of its line, unless it is part of another call.
     fn end(&mut self, thread: ThreadIndex) -> Option<u32> {
-        let (running, operation) = self.running?;
-        if self.depth > 0 {
-            self.depth -= 1;
+        let operation = self.running?;
+        let own = self.calls.iter().position(|call| call.thread == thread);
+        // Whose it is does not matter where it cannot be judged.
+        self.overlapping |= own.is_none();
+        let index = own.unwrap_or(0);
+        let call = self.calls.get_mut(index)?;
+        if call.depth > 0 {
+            call.depth -= 1;
             return None;
         }
-        self.overlapping |= running != thread;
-        self.running = None;
-        self.phase = Phase::After(operation);
+        let lane = self.calls.remove(index).lane;
+        self.at_once.end(lane);
+        self.phase = self.at_once.phase(operation);
+        if self.at_once.have_all_returned() {
+            self.running = None;
+        }
         Some(operation)
     }
 }

@@ -76,7 +76,8 @@ pub enum WorkerError {
 /// What one check needs to know of its operations.
 #[derive(Clone, Copy, Debug)]
 pub struct List<'a> {
-    pub id: ListId,
+    /// None for one that is not of the plan.
+    pub id: Option<ListId>,
     pub text: &'a str,
     /// What the program had printed when power failed.
     pub printed: &'a [u8],
@@ -176,9 +177,9 @@ impl<'s> Worker<'s> {
         list: &List<'_>,
         mark: bool,
     ) -> Result<Ended, WorkerError> {
-        if self.list != Some(list.id) {
+        if list.id.is_none() || self.list != list.id {
             std::fs::write(&self.paths.ops, list.text).map_err(self.files())?;
-            self.list = Some(list.id);
+            self.list = list.id;
         }
         if self.setup.wants_printed {
             std::fs::write(&self.paths.printed, list.printed).map_err(self.files())?;

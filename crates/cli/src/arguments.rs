@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crashpoint_abi::Level;
+use crashpoint_check::judge::MOST_AT_ONCE;
 
 use crate::exit;
 use crate::filter::{Kind, Range};
@@ -323,6 +324,14 @@ pub fn size(text: &str) -> Result<u64, String> {
         digits.parse::<u64>().ok()?.checked_mul(unit)
     };
     bytes().ok_or_else(|| "write a number of bytes, such as 500M or 4G".to_owned())
+}
+
+/// Operations that can be judged when they run at once.
+pub fn threads(count: usize) -> Result<usize, String> {
+    match (1..=MOST_AT_ONCE).contains(&count) {
+        true => Ok(count),
+        false => Err(format!("write a number from 1 to {MOST_AT_ONCE}")),
+    }
 }
 
 /// `30s`, `5m`, `1h`, `200ms`, or plain seconds.

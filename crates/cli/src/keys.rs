@@ -123,6 +123,7 @@ pub const KEYS: Keys = &[
             ("seed", Value),
             ("ops-file", Value),
             ("keys", Value),
+            ("threads", Value),
             ("distinct-keys", Value),
             ("values", Value),
             ("strategy", Value),

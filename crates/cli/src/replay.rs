@@ -12,7 +12,6 @@ use crashpoint_check::judge::{Observed, first_difference};
 use crashpoint_check::launch::Paths;
 use crashpoint_check::server::{Ended, Limits};
 use crashpoint_check::spawned::Spawned;
-use crashpoint_check::timeline::ListId;
 use crashpoint_check::worker::{List, Worker, WorkerError};
 
 use crate::arguments;
@@ -182,7 +181,7 @@ fn once(stored: &Stored, scratch: &Path) -> Result<Ended, Error> {
     let setup = stored.setup(record::preload(&runtime, std::env::var_os("LD_PRELOAD")));
     let mut worker = Worker::start(&setup, scratch, 0, 1)?;
     let list = List {
-        id: ListId(0),
+        id: None,
         text: &stored.operations,
         printed: &stored.printed,
     };
@@ -192,9 +191,9 @@ fn once(stored: &Stored, scratch: &Path) -> Result<Ended, Error> {
 fn observe(stored: &Stored, ended: &Ended) -> Observed {
     let description = &stored.description;
     let observed = Observed::new(description.oracle, ended, description.references.as_ref());
-    Observed {
-        done: observed.done || (description.either && observed.skipped),
-        ..observed
+    match description.recovery {
+        Some(recovery) => recovery.observe(observed),
+        None => observed,
     }
 }
 
@@ -210,10 +209,11 @@ fn tell(stored: &Stored, ended: &Ended, output: &mut Output) -> io::Result<()> {
     let Some(references) = &stored.description.references else {
         return Ok(());
     };
-    for (name, reference) in [
-        ("if the operation happened", &references.done),
-        ("if it did not happen", &references.skipped),
-    ] {
+    let (done, skipped) = match references.operations {
+        1 => ("if the operation happened", "if it did not happen"),
+        _ => ("if all of them happened", "if none of them happened"),
+    };
+    for (name, reference) in [(done, &references.done), (skipped, &references.skipped)] {
         let difference = first_difference(&reference.stdout, &ended.stdout);
         let Some((line, expected, found)) = difference else {
             continue;

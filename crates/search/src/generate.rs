@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use crate::kind::{ArgumentKind, OperationKind};
-use crate::list::Operation;
+use crate::list::{AT_ONCE, Operation};
 use crate::pool::{Bag, Dice, Fresh};
 
 /// Out of a hundred keys of operations on used keys, how many are there.
@@ -24,6 +24,8 @@ pub struct Settings {
     pub seed: u64,
     pub keys: KeySettings,
     pub values: RangeInclusive<u64>,
+    /// How many operations stand on a line, to be run at once.
+    pub at_once: usize,
 }
 
 /// Which keys there are.
@@ -52,6 +54,7 @@ impl Default for Settings {
             seed: 1,
             keys: KeySettings::default(),
             values: 1..=999_999,
+            at_once: 1,
         }
     }
 }
@@ -73,10 +76,13 @@ pub fn generate(settings: &Settings) -> Vec<Operation> {
     };
     let one = |_| {
         let kind = generator.kind(total);
-        let line = generator.line(kind);
-        Operation::new(line, &settings.kinds)
+        generator.line(kind)
     };
-    (0..settings.count).map(one).collect()
+    let lines: Vec<String> = (0..settings.count).map(one).collect();
+    let at_once = lines.chunks(settings.at_once.max(1));
+    let together = at_once.map(|lines| lines.join(&format!(" {AT_ONCE} ")));
+    let read = |line| Operation::new(line, &settings.kinds);
+    together.map(read).collect()
 }
 
 struct Generator<'a> {

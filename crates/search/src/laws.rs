@@ -42,7 +42,7 @@ prop_compose! {
         distinct in prop::option::of(0..10usize),
     ) -> Settings {
         let keys = KeySettings { range: 1..=1 + size, distinct };
-        Settings { kinds, count, seed, keys, values: 1..=1 + size }
+        Settings { kinds, count, seed, keys, values: 1..=1 + size, at_once: 1 }
     }
 }
 

@@ -22,5 +22,5 @@ mod laws;
 
 pub use generate::{KeySettings, Settings, generate};
 pub use kind::{ArgumentError, ArgumentKind, OperationKind, is_name};
-pub use list::{Operation, parse, write};
+pub use list::{AT_ONCE, Operation, parse, write};
 pub use probe::{probes, removals};

@@ -1,16 +1,21 @@
 //! The list of operations as plain text: one per line, blank lines and lines that begin with `#`
-//! skipped.
+//! skipped. A line of several, with `||` between them, is run at once by several threads.
 
 use crate::generate::Settings;
 use crate::kind::OperationKind;
 
-/// One operation.
+/// Between operations that run at once: a word of its own.
+pub const AT_ONCE: &str = "||";
+
+/// One operation, or several that run at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// What the target is given, exactly.
     pub line: String,
-    /// Which of the kinds has this first word; a list written by hand may name others.
+    /// Which of the kinds has this first word; a list written by hand may name others. Of several
+    /// at once, the first one's.
     pub kind: Option<usize>,
+    /// Of several at once, all.
     pub read_only: bool,
     keys: Vec<String>,
 }
@@ -19,19 +24,32 @@ impl Operation {
     /// Reads a line by the kinds that are known.
     pub fn new(line: impl Into<String>, kinds: &[OperationKind]) -> Operation {
         let line = line.into();
-        let mut words = line.split_whitespace();
-        let name = words.next().unwrap_or_default();
-        let kind = kinds.iter().position(|kind| kind.name == name);
-        let known = kind.map(|index| &kinds[index]);
-        let args = known.map_or(&[][..], |kind| kind.args.as_slice());
-        let pairs = args.iter().zip(words);
-        let keys = pairs.filter(|(argument, _)| argument.is_key());
-        Operation {
-            kind,
-            read_only: known.is_some_and(|kind| kind.read_only),
-            keys: keys.map(|(_, word)| word.to_owned()).collect(),
-            line,
+        let mut operation = Operation {
+            kind: None,
+            read_only: true,
+            keys: Vec::new(),
+            line: String::new(),
+        };
+        for (number, part) in parts(&line).enumerate() {
+            let mut words = part.split_whitespace();
+            let name = words.next().unwrap_or_default();
+            let kind = kinds.iter().position(|kind| kind.name == name);
+            let known = kind.map(|index| &kinds[index]);
+            let args = known.map_or(&[][..], |kind| kind.args.as_slice());
+            let pairs = args.iter().zip(words);
+            let keys = pairs.filter(|(argument, _)| argument.is_key());
+            operation.keys.extend(keys.map(|(_, word)| word.to_owned()));
+            operation.read_only &= known.is_some_and(|kind| kind.read_only);
+            if number == 0 {
+                operation.kind = kind;
+            }
         }
+        Operation { line, ..operation }
+    }
+
+    /// The operations that run at once; just itself where it runs alone.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        parts(&self.line)
     }
 
     /// What it works on: the first of its arguments that is a key.
@@ -43,6 +61,30 @@ impl Operation {
     pub fn keys(&self) -> &[String] {
         &self.keys
     }
+}
+
+/// Lines are kept exactly where nothing runs at once.
+fn parts(line: &str) -> impl Iterator<Item = &str> {
+    let is_several = line.split_whitespace().any(|word| word == AT_ONCE);
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        if !is_several {
+            return Some(text);
+        }
+        let is_word = |at: &usize| {
+            let bytes = text.as_bytes();
+            let blank = |at: usize| bytes.get(at).is_none_or(u8::is_ascii_whitespace);
+            (*at == 0 || blank(at - 1)) && blank(at + AT_ONCE.len())
+        };
+        let found = text.match_indices(AT_ONCE).map(|(at, _)| at).find(is_word);
+        let (part, after) = match found {
+            Some(at) => (&text[..at], Some(&text[at + AT_ONCE.len()..])),
+            None => (text, None),
+        };
+        rest = after;
+        Some(part.trim())
+    })
 }
 
 /// Reads a list. Lines are kept exactly, blanks at their ends too: what a target makes of them is
@@ -65,8 +107,13 @@ pub fn write(operations: &[Operation], made_by: Option<&Settings>) -> String {
             seed,
             keys,
             values,
+            at_once,
         } = settings;
-        text += &format!("# {count} operations, seed {seed}\n");
+        text += &format!("# {count} operations, seed {seed}");
+        if *at_once > 1 {
+            text += &format!(", {at_once} at once");
+        }
+        text.push('\n');
         text += &format!("# keys {}..{}", keys.range.start(), keys.range.end());
         if let Some(distinct) = keys.distinct {
             text += &format!(", at most {distinct}");
@@ -111,6 +158,19 @@ mod tests {
         assert_eq!(operations[0].key(), Some("1"));
         assert_eq!(operations[2].key(), None);
         assert_eq!(operations[3].keys(), ["1", "7"]);
+    }
+
+    #[test]
+    fn operations_that_run_at_once_stand_on_one_line() {
+        let operation = Operation::new("insert 1 2 || get 7 ||  move 3 4", &kinds());
+        let parts: Vec<&str> = operation.parts().collect();
+        assert_eq!(parts, ["insert 1 2", "get 7", "move 3 4"]);
+        assert_eq!(operation.keys(), ["1", "7", "3", "4"]);
+        assert_eq!((operation.kind, operation.read_only), (Some(0), false));
+        for alone in [" get a||b ", "get |||", "get 1"] {
+            let operation = Operation::new(alone, &kinds());
+            assert_eq!(operation.parts().collect::<Vec<_>>(), [alone]);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use super::layout::Layout;
 use super::oracle::{FileOracle, Versions, is_acknowledged};
 use crate::image::ImageHash;
-use crate::judge::Observed;
+use crate::judge::{Observed, Worlds};
 use crate::server::{End, Ended};
 use crate::subject::{Content, Place, Show, Subject};
 use crate::table::Key;
@@ -266,7 +266,7 @@ impl<'a> Subject for Files<'a> {
     fn list(&self, phase: Phase) -> ListId {
         match phase {
             Phase::Opening => ListId(0),
-            Phase::In(operation) => ListId(operation),
+            Phase::In(operation) | Phase::Amid { operation, .. } => ListId(operation),
             Phase::After(operation) => ListId(operation + 1),
         }
     }
@@ -310,8 +310,10 @@ impl<'a> Subject for Files<'a> {
                 }
             };
         Observed {
-            skipped: fine,
-            done: fine,
+            worlds: match fine {
+                true => Worlds::ALL,
+                false => Worlds::NONE,
+            },
             end: ended.end,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use crashpoint_blocks::FileSystem;
 
-use super::{Configuration, Format, duration, file_system, size};
+use super::{Configuration, Format, duration, file_system, size, threads};
 use crate::config::template::{CHECK, PM, RUN, Template, Word};
 use crate::config::{Model, Oracle, Recovery, Strategy};
 use crate::exit;
@@ -84,6 +84,10 @@ pub struct Test {
     /// Run the operations in this file, one per line, instead of generated ones
     #[arg(long, value_name = "FILE", help_heading = "Operations")]
     pub ops_file: Option<PathBuf>,
+    /// How many generated operations run at once, 1 to 4; the target runs those of a line, with `||`
+    /// between them, in threads of their own [default: 1]
+    #[arg(long, value_name = "N", value_parser = some_threads, help_heading = "Operations")]
+    pub threads: Option<usize>,
 
     /// Which crash states are tried [default: conditions, or exhaustive where there are few in all;
     /// with --dir: representative]
@@ -225,6 +229,11 @@ fn pm(glob: &str) -> Result<Word, String> {
 fn check(line: &str) -> Result<Template, String> {
     let current = PathBuf::new();
     Template::parse(line, CHECK, &current).map_err(|reason| reason.to_string())
+}
+
+fn some_threads(text: &str) -> Result<usize, String> {
+    let count = text.parse().unwrap_or(0);
+    threads(count)
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {

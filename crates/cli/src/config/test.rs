@@ -27,6 +27,7 @@ pub struct TestSection {
     operations: Option<usize>,
     seed: Option<u64>,
     ops_file: Option<PathBuf>,
+    threads: Option<usize>,
     keys: Option<String>,
     distinct_keys: Option<usize>,
     values: Option<String>,
@@ -130,6 +131,8 @@ pub struct TestSettings {
     pub seed: u64,
     /// A list of operations, instead of a generated one.
     pub ops_file: Option<PathBuf>,
+    /// How many generated operations run at once.
+    pub threads: usize,
     pub keys: KeySettings,
     pub values: RangeInclusive<u64>,
     /// None: what suits the target.
@@ -175,6 +178,7 @@ impl Default for TestSettings {
             operations: generated.count,
             seed: generated.seed,
             ops_file: None,
+            threads: generated.at_once,
             keys: generated.keys,
             values: generated.values,
             strategy: None,
@@ -226,6 +230,11 @@ impl TestSection {
             operations: self.operations.unwrap_or(base.operations),
             seed: self.seed.unwrap_or(base.seed),
             ops_file: self.ops_file.map(|file| folder.join(file)),
+            threads: match self.threads {
+                Some(threads) => arguments::threads(threads)
+                    .map_err(|reason| Reason::new(reason).at(&["test", "threads"]))?,
+                None => base.threads,
+            },
             keys: KeySettings {
                 range: at("keys", self.keys, range)?.unwrap_or(base.keys.range),
                 distinct: self.distinct_keys,
@@ -319,6 +328,7 @@ impl TestSettings {
         if let Some(file) = &options.ops_file {
             self.ops_file = Some(file.clone());
         }
+        self.threads = options.threads.unwrap_or(self.threads);
         self.strategy = options.strategy.or(self.strategy);
         self.bound = options.bound.or(self.bound);
         self.random_states = options.random_states.unwrap_or(self.random_states);
@@ -368,6 +378,7 @@ impl TestSettings {
             seed: self.seed,
             keys: self.keys.clone(),
             values: self.values.clone(),
+            at_once: self.threads,
         }
     }
 

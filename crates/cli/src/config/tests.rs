@@ -105,6 +105,7 @@ get = { args = ["used-key"], read-only = true }
 operations = 20
 seed = 9
 ops-file = "my.ops"
+threads = 2
 keys = "1..100"
 distinct-keys = 10
 values = "5..6"
@@ -170,6 +171,7 @@ fn every_key_of_a_test_is_understood() {
         operations: 20,
         seed: 9,
         ops_file: Some(folder.join("my.ops")),
+        threads: 2,
         keys: crashpoint_search::KeySettings {
             range: 1..=100,
             distinct: Some(10),
@@ -297,7 +299,7 @@ fn for_test(text: &str, line: &str) -> Result<Settings, ConfigError> {
 
 #[test]
 fn options_of_a_test_win_over_the_file() {
-    let line = "--operations 3 --seed 4 --ops-file o --strategy random --bound 1 \
+    let line = "--operations 3 --seed 4 --ops-file o --threads 3 --strategy random --bound 1 \
                 --random-states 2 --per-kind 5 --sets 1 --gap 2 --neighbours 3 --round 4 \
                 --oracle output --check ./c --ignore a --ignore b* --suffix 6 \
                 --no-probe --no-prune \
@@ -309,6 +311,7 @@ fn options_of_a_test_win_over_the_file() {
         operations: 3,
         seed: 4,
         ops_file: Some("o".into()),
+        threads: 3,
         strategy: Some(Strategy::Random),
         bound: Some(1),
         random_states: 2,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum as _;
 use crashpoint_check::plan::Plan;
-use crashpoint_check::timeline::{ListId, Phase, Timeline, Walk};
+use crashpoint_check::timeline::{ListId, Timeline, Walk};
 use crashpoint_flow::Unfollowed;
 use crashpoint_infer::{Inferred, Rule, infer};
 use crashpoint_persist::graph::Model;
@@ -269,10 +269,7 @@ fn violations(
     let mut lists = FxHashSet::default();
     let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
     walk.moments(|moment, _| {
-        let operation = match moment.phase {
-            Phase::Opening => None,
-            Phase::In(operation) | Phase::After(operation) => Some(operation as usize),
-        };
+        let operation = moment.phase.operation().map(|operation| operation as usize);
         let verb = operation.and_then(|index| verbs.get(index)).copied();
         let span = operation.map(|index| timeline.operations[index]);
         let wanted = planner.moment(&At {
@@ -293,12 +290,15 @@ fn violations(
 
 /// For each operation a number for its first word.
 fn verbs(prepared: &Prepared) -> Vec<u32> {
-    let mut known: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut known: BTreeMap<Vec<&str>, u32> = BTreeMap::new();
     let operations = prepared.workload.operations.iter();
     let verbs = operations.map(|operation| {
-        let word = operation.line.split_whitespace().next().unwrap_or_default();
+        let words = operation.parts().map(|part| {
+            let word = part.split_whitespace().next();
+            word.unwrap_or_default()
+        });
         let next = known.len() as u32;
-        *known.entry(word).or_insert(next)
+        *known.entry(words.collect()).or_insert(next)
     });
     verbs.collect()
 }

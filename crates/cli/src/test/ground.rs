@@ -37,21 +37,19 @@ pub struct Ground<'s> {
 }
 
 impl<'s> Ground<'s> {
-    pub fn new(
-        settings: &'s Settings,
-        scratch: &Path,
-        ops: &str,
-    ) -> Result<Ground<'s>, TargetError> {
+    pub fn new(settings: &'s Settings, scratch: &Path) -> Result<Ground<'s>, TargetError> {
         let folder = scratch.join("ground");
         std::fs::create_dir_all(&folder).map_err(io_error(&folder))?;
         let ground = Ground { settings, folder };
-        let paths = ground.paths();
-        let nothing = ground.folder.join("none");
-        let files = [(&paths.ops, ops), (&nothing, ""), (&ground.placement(), "")];
-        for (path, text) in files {
-            std::fs::write(path, text).map_err(io_error(path))?;
+        for path in [ground.folder.join("none"), ground.placement()] {
+            std::fs::write(&path, "").map_err(io_error(&path))?;
         }
         Ok(ground)
+    }
+
+    fn write_operations(&self, text: &str) -> Result<(), TargetError> {
+        let path = self.paths().ops;
+        std::fs::write(&path, text).map_err(io_error(&path))
     }
 
     fn paths(&self) -> Paths {
@@ -142,8 +140,9 @@ impl<'s> Ground<'s> {
         }
     }
 
-    /// Runs the workload twice on a new pool; what it printed.
-    pub fn plain(&self, run: &Template) -> Result<Vec<u8>, TargetError> {
+    /// Runs operations twice on a new pool; what they printed.
+    pub fn plain(&self, run: &Template, operations: &str) -> Result<Vec<u8>, TargetError> {
+        self.write_operations(operations)?;
         let mut outputs = Vec::new();
         for _ in 0..2 {
             self.fresh_pool()?;
@@ -193,8 +192,14 @@ impl<'s> Ground<'s> {
         }
     }
 
-    /// Records the workload on a new pool.
-    pub fn record(&self, run: &Template, out: &Path) -> Result<Recording, TargetError> {
+    /// Records operations on a new pool.
+    pub fn record(
+        &self,
+        run: &Template,
+        operations: &str,
+        out: &Path,
+    ) -> Result<Recording, TargetError> {
+        self.write_operations(operations)?;
         self.fresh_pool()?;
         let paths = self.paths();
         let recorded = self.run_recorded(run, &paths, out)?;

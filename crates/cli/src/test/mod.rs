@@ -34,7 +34,7 @@ use crashpoint_check::journal::JournalError;
 use crashpoint_check::memory::Memory;
 use crashpoint_check::minimise::{self, Causes};
 use crashpoint_check::plan::Plan;
-use crashpoint_check::references::{self, AllReferences, ReferenceError};
+use crashpoint_check::references::{self, AllReferences, ReferenceError, Unjudged, Why};
 use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Timeline, Walk};
 use crashpoint_check::worker::{Worker, WorkerError};
@@ -237,8 +237,13 @@ fn prepare(
     let run = settings.target.run.as_ref().ok_or(ConfigError::NoTarget)?;
     clock.time("build", || target::build(settings))?;
     let workload = Workload::new(settings)?;
-    let ground = Ground::new(settings, scratch, &workload.text)?;
-    let printed = clock.time("without a crash", || ground.plain(run))?;
+    let ground = Ground::new(settings, scratch)?;
+    // Without threads, since who is first may differ from run to run.
+    let one_by_one = match workload.has_threads() {
+        true => workload.one_by_one(),
+        false => workload.text.clone(),
+    };
+    let printed = clock.time("without a crash", || ground.plain(run, &one_by_one))?;
     // A journal stands for everything else: none must lie beside another run's recording.
     for old in ["journal", "findings"] {
         let path = held.file(old);
@@ -246,7 +251,7 @@ fn prepare(
         let _ = std::fs::remove_dir_all(&path);
     }
     let recorded = held.file("recorded");
-    clock.time("record", || ground.record(run, &recorded))?;
+    clock.time("record", || ground.record(run, &workload.text, &recorded))?;
     // The folder of a test is also that of its recording.
     for part in ["trace", "models"] {
         let to = held.file(part);
@@ -359,6 +364,7 @@ fn test(
                 .to_owned(),
         );
     }
+    problems.extend(unjudged(prepared, &references.unjudged));
     let progress = Progress::new(timeline.points, output);
     let memory = Memory {
         plan: &plan,
@@ -395,6 +401,23 @@ fn test(
     tested.strategy = chosen.name(settings);
     tested.behaviours = (chosen.behaviours(), chosen.representatives());
     Ok(tested)
+}
+
+/// What is not judged by its output, and why.
+fn unjudged(prepared: &Prepared, unjudged: &[Unjudged]) -> Option<String> {
+    let first = unjudged.first()?;
+    let why = match first.why {
+        Why::NotLinearizable => {
+            "without any crash they leave what no order of them leaves, which is an error of its own"
+        }
+        Why::Mixed => "what they print cannot be told from what is printed after them",
+    };
+    Some(format!(
+        "{} of the lines with operations at once are judged by visible failures only, first `{}`: \
+         {why}",
+        unjudged.len(),
+        prepared.workload.line(first.operation)
+    ))
 }
 
 /// Pictures of what is to be tried.

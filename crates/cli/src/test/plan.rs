@@ -13,8 +13,10 @@ use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Operations, Timeline};
 use crashpoint_check::worker::{Mapping, Setup};
 use crashpoint_persist::graph;
-use crashpoint_trace::program::readable_name;
+use crashpoint_trace::program::{function_name, readable_name};
 use crashpoint_trace::{EventKind, Recording, SiteId};
+
+use rustc_hash::FxHashSet;
 
 use super::target::{self, TargetError};
 use super::{Prepared, TestError};
@@ -82,9 +84,7 @@ pub fn make<'a>(
     };
     Ok(Plan {
         recording,
-        operations: Operations {
-            sites: operation_sites(settings, prepared),
-        },
+        operations: operations(settings, prepared),
         model: model(settings.target.model),
         setup,
         oracle: oracle(settings),
@@ -166,8 +166,30 @@ pub fn mappings(recording: &Recording) -> Vec<Mapping> {
     mappings
 }
 
+/// A function that calls one of the operations that run at once has it in its name, and then the
+/// number; those in `crashpoint.h` do.
+const LANE: &str = "lane_";
+
+/// Where operations are called, and how many of them at once.
+pub fn operations(settings: &Settings, prepared: &Prepared) -> Operations {
+    let sites = operation_sites(settings, prepared);
+    let lane = |site: &SiteId| {
+        let caller = prepared.program.resolve(*site)?.function;
+        let name = function_name(caller);
+        let (before, number) = name.rsplit_once(LANE)?;
+        let is_word = before.is_empty() || before.ends_with(['_', ':']);
+        is_word.then_some((*site, number.parse().ok()?))
+    };
+    let lines = prepared.workload.operations.iter();
+    Operations {
+        lanes: sites.iter().filter_map(lane).collect(),
+        at_once: lines.map(|line| line.parts().count() as u8).collect(),
+        sites,
+    }
+}
+
 /// Sites that call one of the functions of which each call is an operation.
-pub fn operation_sites(settings: &Settings, prepared: &Prepared) -> rustc_hash::FxHashSet<SiteId> {
+fn operation_sites(settings: &Settings, prepared: &Prepared) -> FxHashSet<SiteId> {
     let count = prepared.recording.site_count() as u32;
     let wanted = |site: &SiteId| {
         let Some(name) = prepared.program.callee_name(*site) else {

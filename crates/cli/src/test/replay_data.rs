@@ -20,7 +20,7 @@ use crashpoint_trace::FileIndex;
 use serde::{Deserialize, Serialize};
 
 /// Version of `replay.json`.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const DESCRIPTION: &str = "replay.json";
 
@@ -57,9 +57,9 @@ pub struct Description {
     pub phase: Phase,
     pub state: State,
     pub references: Option<References>,
-    /// Power had failed before, in an operation that may have happened or not.
+    /// Power had failed before: what was possible then.
     #[serde(default)]
-    pub either: bool,
+    pub recovery: Option<Recovery>,
 }
 
 fn placeholders() -> Paths {
@@ -108,7 +108,7 @@ impl Replay {
                 phase: cause.state.phase,
                 state: cause.state.clone(),
                 references: references.cloned(),
-                either: plan.recovery == Some(Recovery::OfInterrupted),
+                recovery: plan.recovery,
             },
             image,
             operations: list.text.to_owned(),

@@ -181,9 +181,7 @@ impl Again<'_> {
     }
 
     fn operations(&self, recovery: &Prepared) -> Operations {
-        Operations {
-            sites: plan::operation_sites(self.settings, recovery),
-        }
+        plan::operations(self.settings, recovery)
     }
 
     fn test(
@@ -212,10 +210,7 @@ impl Again<'_> {
             prune: first.prune,
             jobs: first.jobs,
             scratch: folder.to_owned(),
-            recovery: Some(match crashed.phase {
-                Phase::In(_) => Recovery::OfInterrupted,
-                Phase::Opening | Phase::After(_) => Recovery::OfAcknowledged,
-            }),
+            recovery: Some(Recovery(crashed.phase.allowed())),
         };
         let references: Vec<Option<References>> = self
             .tested
@@ -269,11 +264,7 @@ impl Again<'_> {
     /// What is told as a crash is told as the second of two.
     fn rephrase(&self, finding: &mut Finding, phase: Phase) {
         finding.message = format!("in recovery, when power fails again: {}", finding.message);
-        let operation = match phase {
-            Phase::Opening => return,
-            Phase::In(operation) | Phase::After(operation) => operation,
-        };
-        if let Some(crash) = &mut finding.crash {
+        if let (Some(crash), Some(operation)) = (&mut finding.crash, phase.operation()) {
             let line = self.prepared.workload.line(operation).to_owned();
             crash.operation = Some((u64::from(operation) + 1, line));
             crash.acknowledged = matches!(phase, Phase::After(_));

@@ -75,8 +75,9 @@ pub enum TargetError {
         functions: String,
     },
     #[error(
-        "operations of several threads run at the same time, which cannot be judged by the output \
-         of one after the other"
+        "operations of several threads run at once that stand on lines of their own: put those that \
+         run at once on one line, with `||` between them, and start no other before all of them have \
+         returned"
     )]
     Overlapping,
 }

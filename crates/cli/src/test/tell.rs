@@ -432,11 +432,8 @@ impl Teller<'_> {
             self.resolver.stack(node.site, node.context)
         });
         let (message, help) = self.words(cause, &needed);
-        let (operation, acknowledged) = match cause.state.phase {
-            Phase::Opening => (None, false),
-            Phase::In(operation) => (Some(operation), false),
-            Phase::After(operation) => (Some(operation), true),
-        };
+        let operation = cause.state.phase.operation();
+        let acknowledged = matches!(cause.state.phase, Phase::After(_));
         let line = |operation: u32| {
             let line = self.prepared.workload.line(operation).to_owned();
             (u64::from(operation) + 1, line)
@@ -539,6 +536,10 @@ impl Teller<'_> {
                     help,
                 )
             }
+            Kind::Durability if !cause.mended_by_persisting => (
+                "an operation that needs this store returns before it is made".to_owned(),
+                format!("return when the store at {lines} is durable"),
+            ),
             Kind::Durability => (
                 "this store can be lost after the operation has returned".to_owned(),
                 format!(

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crashpoint_check::judge::lines;
+use crashpoint_check::judge::{MOST_AT_ONCE, lines};
 use crashpoint_check::plan::ListText;
 use crashpoint_search::{self as search, Operation};
 
@@ -20,6 +20,11 @@ pub enum WorkloadError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} holds no operations", path.display())]
     Empty { path: PathBuf },
+    #[error(
+        "`{line}`: {MOST_AT_ONCE} operations at once can be judged, not {found}: each order of them \
+         is run"
+    )]
+    TooManyAtOnce { line: String, found: usize },
 }
 
 /// All operations, in order.
@@ -42,12 +47,27 @@ impl Workload {
             if operations.is_empty() {
                 return Err(WorkloadError::Empty { path: path.clone() });
             }
+            let mut counts = operations.iter().map(|line| (line, line.parts().count()));
+            if let Some((line, found)) = counts.find(|(_, count)| *count > MOST_AT_ONCE) {
+                let line = line.line.clone();
+                return Err(WorkloadError::TooManyAtOnce { line, found });
+            }
             return Ok(Workload { operations, text });
         }
         let generator = settings.test.generator(kinds);
         let operations = search::generate(&generator);
         let text = search::write(&operations, Some(&generator));
         Ok(Workload { operations, text })
+    }
+
+    /// Whether some operations run at once.
+    pub fn has_threads(&self) -> bool {
+        self.operations.iter().any(|line| line.parts().count() > 1)
+    }
+
+    /// All operations, one after the other.
+    pub fn one_by_one(&self) -> String {
+        lines_of(&self.operations)
     }
 
     /// What runs after a crash in each operation: questions about all that was touched, what would
@@ -57,7 +77,6 @@ impl Workload {
         let by_line = LinePerOperation::of(printed, self.operations.len());
         let suffix = settings.test.suffix;
         let list = |number: usize| {
-            let mut text = String::new();
             let probes = match number.checked_sub(1) {
                 Some(upto) if settings.test.probe => {
                     search::probes(&self.operations, upto, &settings.operations, PROBES)
@@ -73,17 +92,21 @@ impl Workload {
                 }
                 _ => Vec::new(),
             };
-            for operation in probes.iter().chain(after).chain(&removals) {
-                text += &operation.line;
-                text.push('\n');
-            }
+            let before = number.checked_sub(1).map(|line| &self.operations[line]);
+            let parts = before.into_iter().flat_map(Operation::parts);
+            let at_once: Vec<String> = parts.map(str::to_owned).collect();
             ListText {
-                text,
+                // Whoever recovers is alone.
+                text: lines_of(probes.iter().chain(after).chain(&removals)),
                 probes: probes.len(),
-                operations: after.len(),
+                operations: after.iter().map(|line| line.parts().count()).sum(),
                 removals: removals.len(),
                 printed_before: by_line.first(number.saturating_sub(1)),
                 printed_after: by_line.first(number),
+                at_once: match at_once.len() {
+                    1 => Vec::new(),
+                    _ => at_once,
+                },
             }
         };
         (0..=self.operations.len()).map(list).collect()
@@ -94,6 +117,16 @@ impl Workload {
         let known = self.operations.get(operation as usize);
         known.map_or("", |operation| operation.line.trim())
     }
+}
+
+/// One operation per line, those that run at once too.
+fn lines_of<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> String {
+    let mut text = String::new();
+    for part in operations.into_iter().flat_map(Operation::parts) {
+        text += part;
+        text.push('\n');
+    }
+    text
 }
 
 /// What a program had printed when so many operations were done. Known where it prints one line for
@@ -159,6 +192,20 @@ mod tests {
         assert_eq!(lists[2].printed_before, b"a\n");
         assert_eq!(lists[2].printed_after, b"a\nb\n");
         assert_eq!((lists[2].probes, lists[2].operations), (2, 1));
+    }
+
+    #[test]
+    fn after_a_crash_operations_run_one_by_one() {
+        let settings = settings();
+        let text = "put 1 5 || put 2 6\nput 3 7 || get 1\n".to_owned();
+        let operations = search::parse(&text, &settings.operations);
+        let workload = Workload { operations, text };
+        assert!(workload.has_threads());
+        assert_eq!(workload.one_by_one(), "put 1 5\nput 2 6\nput 3 7\nget 1\n");
+        let lists = workload.lists(&settings, b"");
+        assert_eq!(lists[1].text, "get 2\nget 1\nput 3 7\nget 1\n");
+        assert_eq!(lists[1].at_once, ["put 1 5", "put 2 6"]);
+        assert!(lists[0].at_once.is_empty());
     }
 
     #[test]

@@ -16,4 +16,5 @@ mod showing;
 mod support;
 mod testing;
 mod testing_bad_input;
+mod threads;
 mod watching;

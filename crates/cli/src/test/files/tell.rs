@@ -255,7 +255,9 @@ impl<'a> Teller<'_, 'a> {
         let phase = cause.state.phase;
         let (operation, acknowledged) = match phase {
             Phase::Opening => (None, false),
-            Phase::In(operation) => (self.operation(operation), false),
+            Phase::In(operation) | Phase::Amid { operation, .. } => {
+                (self.operation(operation), false)
+            }
             Phase::After(operation) => (self.operation(operation), true),
         };
         let syncs = mend::syncs(self.files, cause);
