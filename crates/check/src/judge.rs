@@ -157,6 +157,12 @@ impl Observed {
 }
 
 impl References {
+    /// Where all happened, where nothing did, and what lies between.
+    pub fn all(&self) -> impl Iterator<Item = &Reference> {
+        let between = self.between.iter().map(|one| &one.reference);
+        [&self.done, &self.skipped].into_iter().chain(between)
+    }
+
     /// The worlds whose reference is like what was seen.
     fn worlds(&self, like: impl Fn(&Reference) -> bool) -> Worlds {
         let nothing = World::nothing_of(self.operations);

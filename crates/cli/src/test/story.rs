@@ -83,14 +83,16 @@ fn differences<'a>(
 ) -> (&'static str, Vec<String>, String) {
     let list = &plan.lists[cause.state.phase.list().0 as usize];
     let operation = |line: usize| list.text.lines().nth(line).unwrap_or("").trim();
-    // The world that it resembles the longest shows best where it leaves both.
+    // The world that it resembles the longest shows best where it leaves all.
     let difference = |reference: &'a Reference| first_difference(&reference.stdout, &ended.stdout);
-    let done = difference(&references.done);
-    let nearest = match (cause.kind, done, difference(&references.skipped)) {
-        (Kind::Ordering | Kind::Atomicity, Some(done), Some(skipped)) => {
-            Some(if skipped.0 > done.0 { skipped } else { done })
+    let nearest = match cause.kind {
+        Kind::Durability => difference(&references.done),
+        Kind::Ordering | Kind::Atomicity => {
+            let differences: Option<Vec<_>> = references.all().map(difference).collect();
+            // Of equals the first.
+            let differences = differences.into_iter().flatten().rev();
+            differences.max_by_key(|difference| difference.0)
         }
-        _ => done,
     };
     let Some((at, _, found)) = nearest else {
         let said = format!("the program {}", ended.end);
@@ -103,10 +105,14 @@ fn differences<'a>(
         true => shown(side),
         false => format!("`{asked}` prints {}", shown(side)),
     };
-    let skipped = lines(&references.skipped.stdout).nth(at);
     let mut wanted = vec![tell(expected)];
-    if cause.kind != Kind::Durability && skipped != expected {
-        wanted.push(tell(skipped));
+    if cause.kind != Kind::Durability {
+        for other in references.all().map(|one| lines(&one.stdout).nth(at)) {
+            let told = tell(other);
+            if !wanted.contains(&told) {
+                wanted.push(told);
+            }
+        }
     }
     let absent = absent(references, list.text.as_str());
     let is_absent = |side: Option<&[u8]>| side.is_some() && side == absent.as_deref();
