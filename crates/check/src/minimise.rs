@@ -16,11 +16,13 @@
 //! Every step is a check of a state that can exist; nothing is concluded from structure alone.
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
 
+mod least;
+
 use crate::explore::Explored;
 use crate::judge::Observed;
 use crate::subject::{Checker, Subject};
 use crate::table::{Failing, Table};
-use crate::timeline::{Assumption, Moment, Phase};
+use crate::timeline::{Assumption, ListId, Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use rustc_hash::FxHashSet;
@@ -112,6 +114,7 @@ pub fn minimise<S: Subject>(
         found_by: "",
         causes: Causes::default(),
         looked: 0,
+        operation: Default::default(),
     };
     let mut rest = failing.as_slice();
     let mut result = Ok(());
@@ -145,6 +148,8 @@ struct Minimiser<'m, S, C> {
     found_by: &'static str,
     causes: Causes,
     looked: usize,
+    /// The places that an operation stores at, from its begin to its end.
+    operation: (Option<ListId>, FxHashSet<u64>),
 }
 
 /// One point while its states are looked at.
@@ -211,8 +216,10 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         let of_operation = durable.take_while(|id| id.index() >= begin).copied();
         let of_operation: Vec<NodeId> = of_operation.collect();
         kept.extend(self.sites(&of_operation));
+        self.know_operation(point.phase);
         let subject = self.subject;
         let site = |id: &NodeId| subject.site(*id);
+        let coming = &self.operation.1;
         let cause = self.causes.causes.iter_mut().find(|cause| {
             let acknowledged = matches!(point.phase, Phase::After(_));
             let was_acknowledged = cause.needed.iter().any(|id| earlier.contains(&site(id)));
@@ -226,13 +233,33 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
                 Kind::Durability => any_lost && acknowledged || was_acknowledged,
                 Kind::Atomicity => {
                     let whole = cause.needed.iter().any(|id| kept.contains(&site(id)));
-                    ahead && !whole
+                    // An operation that does not make it whole has a cause of its own, though it
+                    // stores at the same place: all that allocate do.
+                    let comes = cause.needed.iter().any(|id| coming.contains(&site(id)));
+                    ahead && !whole && (comes || cause.needed.is_empty())
                 }
             }
         });
         let Some(cause) = cause else { return false };
         cause.states += 1;
         true
+    }
+
+    /// Looks up which places an operation stores at.
+    fn know_operation(&mut self, phase: Phase) {
+        let list = phase.list();
+        if self.operation.0 != Some(list) {
+            let nodes = self.begin_of(phase)..self.end_of(phase);
+            let sites = nodes.map(|index| self.subject.site(NodeId(index as u32)));
+            self.operation = (Some(list), sites.collect());
+        }
+    }
+
+    fn end_of(&self, phase: Phase) -> usize {
+        match phase {
+            Phase::Opening => self.subject.nodes(),
+            Phase::In(operation) | Phase::After(operation) => self.subject.span(operation).end,
+        }
     }
 
     fn begin_of(&self, phase: Phase) -> usize {
@@ -300,7 +327,8 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         let acknowledged = flight != point.phase;
         if acknowledged && !self.fails(flight, &kept)? {
             let lost = point.frontier.lost(&cut);
-            return self.cause(point, Kind::Durability, lost.clone(), None, kept, lost);
+            let needed = self.first_of_chains(point, point.phase, &kept, &lost)?;
+            return self.cause(point, Kind::Durability, needed, None, kept, lost);
         }
         self.explain_in_flight(point, flight, &cut)
     }
@@ -325,27 +353,9 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         if self.fails(point.phase, &whole)? {
             return Ok(None);
         }
-        let cause = self.cause(point, Kind::Durability, earlier, None, kept, lost)?;
+        let needed = self.first_of_chains(point, point.phase, &kept, &earlier)?;
+        let cause = self.cause(point, Kind::Durability, needed, None, kept, lost)?;
         Ok(Some(cause))
-    }
-
-    /// Keeps whatever can be kept.
-    fn fewest_lost(&mut self, point: &Point<'_>, mut cut: Cut) -> Result<Cut, WorkerError> {
-        let frontier = point.frontier;
-        for chain in 0..frontier.chains.len() {
-            let length = frontier.chains[chain].nodes.len();
-            let kept = cut.0[chain] as usize;
-            for more in steps(kept, length) {
-                let mut wanted = cut.clone();
-                wanted.0[chain] = more as u32;
-                let wanted = frontier.ceiling(wanted);
-                if self.fails(point.phase, &frontier.kept(&wanted))? {
-                    cut = wanted;
-                    break;
-                }
-            }
-        }
-        Ok(cut)
     }
 
     fn explain_in_flight(
@@ -373,10 +383,17 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             let mut whole: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
             whole.sort_unstable();
             if !self.fails(phase, &whole)? {
-                let needed = self.least_needed(point, phase, kept, lost)?;
-                let kept = without(&whole, &needed);
-                let lost = needed.clone();
-                return self.cause(point, Kind::Ordering, needed, ahead, kept, lost);
+                let lost = self.least_needed(point, phase, kept, lost)?;
+                let kept = without(&whole, &lost);
+                let needed = self.first_of_chains(point, phase, &kept, &lost)?;
+                // What an operation that had returned left behind was late already, whichever
+                // store of this one shows it.
+                let begin = self.begin_of(phase);
+                let (kind, ahead) = match needed.iter().all(|id| id.index() < begin) {
+                    true => (Kind::Durability, None),
+                    false => (Kind::Ordering, ahead),
+                };
+                return self.cause(point, kind, needed, ahead, kept, lost);
             }
         }
         let mut prefix: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
@@ -411,67 +428,10 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         Ok(!self.fails(phase, &exchanged)?)
     }
 
-    /// How many of the kept nodes it takes, from the first on.
-    fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, WorkerError> {
-        if kept.len() <= STEPS {
-            for count in 0..kept.len() {
-                if self.fails(phase, &kept[..count])? {
-                    return Ok(count);
-                }
-            }
-            return Ok(kept.len());
-        }
-        let (mut passes, mut fails) = (0, kept.len());
-        if self.fails(phase, &[])? {
-            return Ok(0);
-        }
-        while passes + 1 < fails {
-            let middle = passes + (fails - passes) / 2;
-            match self.fails(phase, &kept[..middle])? {
-                true => fails = middle,
-                false => passes = middle,
-            }
-        }
-        Ok(fails)
-    }
-
     /// The store that became durable last, in the order of issue.
     fn last_durable(&self, point: &Point<'_>) -> Option<NodeId> {
         let recent = point.durable.iter().rev().take(4096);
         recent.copied().max()
-    }
-
-    /// Of lost nodes whose presence makes the state whole, those without which it is not: each
-    /// chain's are given back from its first on, while the state still fails.
-    fn least_needed(
-        &mut self,
-        point: &Point<'_>,
-        phase: Phase,
-        kept: &[NodeId],
-        mut lost: Vec<NodeId>,
-    ) -> Result<Vec<NodeId>, WorkerError> {
-        for chain in &point.frontier.chains {
-            let of_chain: Vec<NodeId> = chain
-                .nodes
-                .iter()
-                .filter(|id| lost.contains(id))
-                .copied()
-                .collect();
-            for count in steps(0, of_chain.len()) {
-                let fewer = without(&lost, &of_chain[..count]);
-                if fewer.is_empty() {
-                    continue;
-                }
-                let mut more: Vec<NodeId> = kept.to_vec();
-                more.extend(lost.iter().filter(|id| !fewer.contains(id)));
-                more.sort_unstable();
-                if self.fails(phase, &more)? {
-                    lost = fewer;
-                    break;
-                }
-            }
-        }
-        Ok(lost)
     }
 
     /// The store that makes a prefix of the program's stores consistent again.
@@ -482,10 +442,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         prefix: &[NodeId],
         ahead: Option<NodeId>,
     ) -> Result<Option<NodeId>, WorkerError> {
-        let end = match phase {
-            Phase::Opening => self.subject.nodes(),
-            Phase::In(operation) | Phase::After(operation) => self.subject.span(operation).end,
-        };
+        let end = self.end_of(phase);
         let first = ahead.map_or(0, |ahead| ahead.index() + 1);
         let pending: FxHashSet<NodeId> = point
             .frontier
@@ -576,8 +533,5 @@ fn without(nodes: &[NodeId], gone: &[NodeId]) -> Vec<NodeId> {
         .collect()
 }
 
-/// From the most down to one more than the least; a few spread over the range where it is long.
-fn steps(least: usize, most: usize) -> impl Iterator<Item = usize> {
-    let stride = (most - least).div_ceil(STEPS).max(1);
-    (least + 1..most + 1).rev().step_by(stride)
-}
+#[cfg(test)]
+mod tests;

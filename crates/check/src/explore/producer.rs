@@ -96,18 +96,14 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return ControlFlow::Break(());
             }
             let frontier = match self.point(moment, strategy) {
-                Ok(Some(frontier)) => frontier,
-                Ok(None) => {
-                    assumed.extend(self.assumed_before(moment));
-                    return ControlFlow::Continue(());
-                }
+                Ok(frontier) => frontier,
                 Err(error) => {
                     self.shared.fail(error.into());
                     return ControlFlow::Break(());
                 }
             };
-            if moment.returned && !frontier.chains.is_empty() {
-                *assumed = self.assume(moment, &frontier);
+            if moment.returned {
+                *assumed = self.assume(moment, frontier);
             }
             ControlFlow::Continue(())
         });
@@ -115,15 +111,26 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         self.progress
     }
 
-    /// What is taken to be durable after a moment: found out in the first round of the first
-    /// strategy, and the same from then on, so that a cut means the same to all.
-    fn assume(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
+    /// What is taken to be durable after a moment, at which an operation has returned: found out in
+    /// the first round of the first strategy, and the same from then on, so that a cut means the
+    /// same to all. There is no frontier where no states were tried.
+    fn assume(&mut self, moment: &Moment<'_>, frontier: Option<Frontier>) -> Vec<NodeId> {
         let point = moment.index;
         if self.progress.round > 0 || self.number > 0 {
             return self.assumed_before(moment);
         }
-        self.wait();
-        let nodes = self.harmful(moment, frontier);
+        if let Some(frontier) = &frontier {
+            self.wait();
+            let harmful = self.harmful(moment, frontier);
+            let subject = self.shared.subject;
+            let sites = harmful.iter().map(|node| subject.site(*node));
+            self.progress.harmful.extend(sites);
+        }
+        if self.progress.harmful.is_empty() {
+            return Vec::new();
+        }
+        let frontier = frontier.unwrap_or_else(|| moment.frontier());
+        let nodes = self.left_by_harmful(&frontier);
         let new = nodes.iter().map(|node| Assumption { point, node: *node });
         self.progress.assumptions.extend(new);
         self.progress.statistics.assumed += nodes.len() as u64;
@@ -167,6 +174,18 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             harmful.extend(last.map(|kept| chain.nodes[kept]));
         }
         harmful
+    }
+
+    /// The last node of each chain that comes from a place in the program of which it is known that
+    /// what is stored there and lost does harm. It is the same finding each time, and after a few of
+    /// a kind no more are tried, so that most would stay in doubt, and be lost in every state that
+    /// keeps as little as it can: whatever else is wrong with those, it would go by this name.
+    fn left_by_harmful(&self, frontier: &Frontier) -> Vec<NodeId> {
+        let subject = self.shared.subject;
+        let is_harmful = |node: &&NodeId| self.progress.harmful.contains(&subject.site(**node));
+        let chains = frontier.chains.iter();
+        let last = chains.filter_map(|chain| chain.nodes.iter().rev().find(is_harmful));
+        last.copied().collect()
     }
 
     /// What a state is known by, and what it has on top of what is durable.
