@@ -31,5 +31,7 @@ pub mod spawned;
 pub mod subject;
 pub mod table;
 pub mod timeline;
+#[cfg(test)]
+mod toy;
 mod wire;
 pub mod worker;

@@ -20,6 +20,9 @@ use std::time::Instant;
 /// Nodes of a chain that are looked at, one by one from its end.
 const LONG_CHAIN: usize = 64;
 
+/// States that a moment at which an operation has returned gets whatever is left of the budget.
+const MOST_CHAINS: usize = 64;
+
 /// Failing states of a kind after which no more of it are tried.
 const ENOUGH_FAILED: usize = 3;
 
@@ -196,8 +199,9 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     }
 
     /// What a moment may use of the budget: as much as each of those that are left. What it does not
-    /// need is for them.
-    fn share(&self, moment: &Moment<'_>) -> Share {
+    /// need is for them. Where an operation has returned, it is at least one state for each chain:
+    /// what these show is asked once, before the walk goes on ([`Self::assume`]).
+    fn share(&self, moment: &Moment<'_>, frontier: &Frontier) -> Share {
         let limits = &self.shared.limits;
         let progress = &self.progress;
         let left = match progress.round {
@@ -216,7 +220,11 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         Share {
             offered: (limits.states > 0).then_some(progress.offered + states),
             time,
-            at_least: progress.offered + 1,
+            at_least: progress.offered
+                + match moment.returned {
+                    true => frontier.chains.len().clamp(1, MOST_CHAINS) as u64,
+                    false => 1,
+                },
         }
     }
 
@@ -283,7 +291,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         strategy: &mut dyn Strategy,
     ) -> Taken {
         let most = self.shared.limits.states_per_point;
-        let share = self.share(moment);
+        let share = self.share(moment, frontier);
         let mut taken = before;
         for choice in strategy.choices(frontier).skip(before.cuts as usize) {
             if most > 0 && taken.cuts == most {
