@@ -28,6 +28,7 @@ use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
@@ -90,6 +91,8 @@ pub struct Causes {
 /// Failing states looked at, at each point and in all.
 const STATES_PER_POINT: usize = 16;
 const STATES: usize = 2000;
+/// So long, once there is something to tell. Where a program hangs, each step waits for that.
+const TIME: Duration = Duration::from_secs(120);
 /// Steps of a search that goes one by one; longer ones go by halves.
 const STEPS: usize = 48;
 
@@ -114,6 +117,7 @@ pub fn minimise<S: Subject>(
         found_by: "",
         causes: Causes::default(),
         looked: 0,
+        began: Instant::now(),
         operation: Default::default(),
     };
     let mut rest = failing.as_slice();
@@ -148,6 +152,7 @@ struct Minimiser<'m, S, C> {
     found_by: &'static str,
     causes: Causes,
     looked: usize,
+    began: Instant,
     /// The places that an operation stores at, from its begin to its end.
     operation: (Option<ListId>, FxHashSet<u64>),
 }
@@ -183,7 +188,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             if self.is_explained(&point, cut) {
                 continue;
             }
-            if looked == STATES_PER_POINT || self.looked == STATES {
+            if looked == STATES_PER_POINT || self.is_spent() {
                 self.causes.unexplained += 1;
                 continue;
             }
@@ -195,6 +200,11 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             self.add(cause);
         }
         Ok(())
+    }
+
+    fn is_spent(&self) -> bool {
+        let late = self.began.elapsed() >= TIME && !self.causes.causes.is_empty();
+        self.looked == STATES || late
     }
 
     fn sites(&self, nodes: &[NodeId]) -> FxHashSet<u64> {
