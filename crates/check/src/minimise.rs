@@ -25,7 +25,7 @@ use crate::table::{Failing, Table};
 use crate::timeline::{Assumption, ListId, Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -153,8 +153,32 @@ struct Minimiser<'m, S, C> {
     causes: Causes,
     looked: usize,
     began: Instant,
-    /// The places that an operation stores at, from its begin to its end.
-    operation: (Option<ListId>, FxHashSet<u64>),
+    /// All that an operation stores.
+    operation: (Option<ListId>, Ends),
+}
+
+/// For places in the program, which of the nodes that come from there are first and last.
+#[derive(Debug, Default)]
+struct Ends(FxHashMap<u64, (usize, usize)>);
+
+impl Ends {
+    fn of(nodes: impl Iterator<Item = (u64, usize)>) -> Ends {
+        let mut ends = Ends::default();
+        for (site, node) in nodes {
+            let (first, last) = ends.0.entry(site).or_insert((node, node));
+            *first = node.min(*first);
+            *last = node.max(*last);
+        }
+        ends
+    }
+
+    fn first(&self, site: u64) -> Option<usize> {
+        self.0.get(&site).map(|(first, _)| *first)
+    }
+
+    fn last(&self, site: u64) -> Option<usize> {
+        self.0.get(&site).map(|(_, last)| *last)
+    }
 }
 
 /// One point while its states are looked at.
@@ -221,14 +245,17 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             .copied()
             .collect();
         let (lost, earlier) = (self.sites(&lost), self.sites(&earlier));
-        let mut kept = self.sites(&point.frontier.kept(cut));
+        let kept_pending = point.frontier.kept(cut);
         let durable = point.durable.iter().rev();
         let of_operation = durable.take_while(|id| id.index() >= begin).copied();
-        let of_operation: Vec<NodeId> = of_operation.collect();
+        let mut of_operation: Vec<NodeId> = of_operation.collect();
+        let mut kept = self.sites(&kept_pending);
         kept.extend(self.sites(&of_operation));
+        of_operation.extend(kept_pending.iter().filter(|id| id.index() >= begin));
         self.know_operation(point.phase);
         let subject = self.subject;
         let site = |id: &NodeId| subject.site(*id);
+        let there = Ends::of(of_operation.iter().map(|id| (site(id), id.index())));
         let coming = &self.operation.1;
         let cause = self.causes.causes.iter_mut().find(|cause| {
             let acknowledged = matches!(point.phase, Phase::After(_));
@@ -242,11 +269,17 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
                 Kind::Ordering => any_lost && ahead,
                 Kind::Durability => any_lost && acknowledged || was_acknowledged,
                 Kind::Atomicity => {
-                    let whole = cause.needed.iter().any(|id| kept.contains(&site(id)));
+                    let first = cause.ahead.as_ref().map(|id| there.first(site(id)));
+                    let after = |ends: &Ends, id: &NodeId| match first {
+                        Some(first) => ends.last(site(id)) > first,
+                        None => ends.last(site(id)).is_some(),
+                    };
+                    let whole = cause.needed.iter().any(|id| after(&there, id));
                     // An operation that does not make it whole has a cause of its own, though it
                     // stores at the same place: all that allocate do.
-                    let comes = cause.needed.iter().any(|id| coming.contains(&site(id)));
-                    ahead && !whole && (comes || cause.needed.is_empty())
+                    let comes = cause.needed.iter().any(|id| after(coming, id));
+                    let is_there = first.is_none_or(|first| first.is_some());
+                    is_there && !whole && (comes || cause.needed.is_empty())
                 }
             }
         });
@@ -260,8 +293,8 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         let list = phase.list();
         if self.operation.0 != Some(list) {
             let nodes = self.begin_of(phase)..self.end_of(phase);
-            let sites = nodes.map(|index| self.subject.site(NodeId(index as u32)));
-            self.operation = (Some(list), sites.collect());
+            let sites = nodes.map(|index| (self.subject.site(NodeId(index as u32)), index));
+            self.operation = (Some(list), Ends::of(sites));
         }
     }
 

@@ -126,3 +126,32 @@ fn an_operation_that_never_makes_it_whole_has_a_cause_of_its_own() {
         ]
     );
 }
+
+#[test]
+fn two_stores_of_one_place_that_belong_together_explain_what_falls_between() {
+    // A lock is taken and given back at place 10; something else comes in between, which in the
+    // second operation happens to help.
+    let toy = Toy {
+        sites: vec![10, 10, 10, 11, 10],
+        spans: vec![span(0, 2), span(2, 5)],
+        moments: vec![
+            At {
+                phase: Phase::In(0),
+                chains: vec![vec![0], vec![1]],
+            },
+            At {
+                phase: Phase::In(1),
+                chains: vec![vec![2], vec![3], vec![4]],
+            },
+        ],
+        prints: |there| match there {
+            [0] | [1] | [2] | [3] | [4] => BAD,
+            [] => OLD,
+            _ => NEW,
+        },
+    };
+    let found = causes(&toy, &[(0, &[1, 0]), (1, &[1, 0, 0])]);
+    let told_of: Vec<_> = found.iter().map(|cause| told(&toy, cause)).collect();
+    assert_eq!(told_of, [(Kind::Atomicity, vec![10], Some(10))]);
+    assert_eq!(found[0].states, 2);
+}
