@@ -396,3 +396,6 @@ impl<S: Subject> Shared<'_, S> {
 
 /// How often what was cut short is gone on with.
 const ROUNDS: u32 = 32;
+
+#[cfg(test)]
+mod tests;

@@ -32,5 +32,7 @@ pub mod spawned;
 pub mod subject;
 pub mod table;
 pub mod timeline;
+#[cfg(test)]
+mod toy;
 mod wire;
 pub mod worker;

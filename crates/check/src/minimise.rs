@@ -17,16 +17,19 @@
 //! Every step is a check of a state that can exist; nothing is concluded from structure alone.
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
 
+mod least;
+
 use crate::explore::Explored;
 use crate::judge::Observed;
 use crate::subject::{Checker, Subject};
 use crate::table::{Failing, Table};
-use crate::timeline::{Assumption, Moment, Phase};
+use crate::timeline::{Assumption, ListId, Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
@@ -89,6 +92,8 @@ pub struct Causes {
 /// Failing states looked at, at each point and in all.
 const STATES_PER_POINT: usize = 16;
 const STATES: usize = 2000;
+/// So long, once there is something to tell. Where a program hangs, each step waits for that.
+const TIME: Duration = Duration::from_secs(120);
 /// Steps of a search that goes one by one; longer ones go by halves.
 const STEPS: usize = 48;
 
@@ -113,6 +118,8 @@ pub fn minimise<S: Subject>(
         found_by: "",
         causes: Causes::default(),
         looked: 0,
+        began: Instant::now(),
+        operation: Default::default(),
     };
     let mut rest = failing.as_slice();
     let mut result = Ok(());
@@ -146,6 +153,33 @@ struct Minimiser<'m, S, C> {
     found_by: &'static str,
     causes: Causes,
     looked: usize,
+    began: Instant,
+    /// All that an operation stores.
+    operation: (Option<ListId>, Ends),
+}
+
+/// For places in the program, which of the nodes that come from there are first and last.
+#[derive(Debug, Default)]
+struct Ends(FxHashMap<u64, (usize, usize)>);
+
+impl Ends {
+    fn of(nodes: impl Iterator<Item = (u64, usize)>) -> Ends {
+        let mut ends = Ends::default();
+        for (site, node) in nodes {
+            let (first, last) = ends.0.entry(site).or_insert((node, node));
+            *first = node.min(*first);
+            *last = node.max(*last);
+        }
+        ends
+    }
+
+    fn first(&self, site: u64) -> Option<usize> {
+        self.0.get(&site).map(|(first, _)| *first)
+    }
+
+    fn last(&self, site: u64) -> Option<usize> {
+        self.0.get(&site).map(|(_, last)| *last)
+    }
 }
 
 /// One point while its states are looked at.
@@ -179,7 +213,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             if self.is_explained(&point, cut) {
                 continue;
             }
-            if looked == STATES_PER_POINT || self.looked == STATES {
+            if looked == STATES_PER_POINT || self.is_spent() {
                 self.causes.unexplained += 1;
                 continue;
             }
@@ -191,6 +225,11 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             self.add(cause);
         }
         Ok(())
+    }
+
+    fn is_spent(&self) -> bool {
+        let late = self.began.elapsed() >= TIME && !self.causes.causes.is_empty();
+        self.looked == STATES || late
     }
 
     fn sites(&self, nodes: &[NodeId]) -> FxHashSet<u64> {
@@ -207,13 +246,18 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             .copied()
             .collect();
         let (lost, earlier) = (self.sites(&lost), self.sites(&earlier));
-        let mut kept = self.sites(&point.frontier.kept(cut));
+        let kept_pending = point.frontier.kept(cut);
         let durable = point.durable.iter().rev();
         let of_operation = durable.take_while(|id| id.index() >= begin).copied();
-        let of_operation: Vec<NodeId> = of_operation.collect();
+        let mut of_operation: Vec<NodeId> = of_operation.collect();
+        let mut kept = self.sites(&kept_pending);
         kept.extend(self.sites(&of_operation));
+        of_operation.extend(kept_pending.iter().filter(|id| id.index() >= begin));
+        self.know_operation(point.phase);
         let subject = self.subject;
         let site = |id: &NodeId| subject.site(*id);
+        let there = Ends::of(of_operation.iter().map(|id| (site(id), id.index())));
+        let coming = &self.operation.1;
         let cause = self.causes.causes.iter_mut().find(|cause| {
             let acknowledged = matches!(point.phase, Phase::Amid { .. } | Phase::After(_));
             let was_acknowledged = cause.needed.iter().any(|id| earlier.contains(&site(id)));
@@ -226,14 +270,38 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
                 Kind::Ordering => any_lost && ahead,
                 Kind::Durability => any_lost && acknowledged || was_acknowledged,
                 Kind::Atomicity => {
-                    let whole = cause.needed.iter().any(|id| kept.contains(&site(id)));
-                    ahead && !whole
+                    let first = cause.ahead.as_ref().map(|id| there.first(site(id)));
+                    let after = |ends: &Ends, id: &NodeId| match first {
+                        Some(first) => ends.last(site(id)) > first,
+                        None => ends.last(site(id)).is_some(),
+                    };
+                    let whole = cause.needed.iter().any(|id| after(&there, id));
+                    // An operation that does not make it whole has a cause of its own, though it
+                    // stores at the same place: all that allocate do.
+                    let comes = cause.needed.iter().any(|id| after(coming, id));
+                    let is_there = first.is_none_or(|first| first.is_some());
+                    is_there && !whole && (comes || cause.needed.is_empty())
                 }
             }
         });
         let Some(cause) = cause else { return false };
         cause.states += 1;
         true
+    }
+
+    /// Looks up which places an operation stores at.
+    fn know_operation(&mut self, phase: Phase) {
+        let list = phase.list();
+        if self.operation.0 != Some(list) {
+            let nodes = self.begin_of(phase)..self.end_of(phase);
+            let sites = nodes.map(|index| (self.subject.site(NodeId(index as u32)), index));
+            self.operation = (Some(list), Ends::of(sites));
+        }
+    }
+
+    fn end_of(&self, phase: Phase) -> usize {
+        let end = |operation| self.subject.span(operation).end;
+        phase.operation().map_or(self.subject.nodes(), end)
     }
 
     fn begin_of(&self, phase: Phase) -> usize {
@@ -302,7 +370,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
                     let later = point.phase.or_done();
                     Vec::from_iter(self.counterpart(point, later, &kept, None)?)
                 }
-                false => lost.clone(),
+                false => self.first_of_chains(point, point.phase, &kept, &lost)?,
             };
             return self.cause(point, Kind::Durability, needed, None, kept, lost);
         }
@@ -329,27 +397,9 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         if self.fails(point.phase, &whole)? {
             return Ok(None);
         }
-        let cause = self.cause(point, Kind::Durability, earlier, None, kept, lost)?;
+        let needed = self.first_of_chains(point, point.phase, &kept, &earlier)?;
+        let cause = self.cause(point, Kind::Durability, needed, None, kept, lost)?;
         Ok(Some(cause))
-    }
-
-    /// Keeps whatever can be kept.
-    fn fewest_lost(&mut self, point: &Point<'_>, mut cut: Cut) -> Result<Cut, WorkerError> {
-        let frontier = point.frontier;
-        for chain in 0..frontier.chains.len() {
-            let length = frontier.chains[chain].nodes.len();
-            let kept = cut.0[chain] as usize;
-            for more in steps(kept, length) {
-                let mut wanted = cut.clone();
-                wanted.0[chain] = more as u32;
-                let wanted = frontier.ceiling(wanted);
-                if self.fails(point.phase, &frontier.kept(&wanted))? {
-                    cut = wanted;
-                    break;
-                }
-            }
-        }
-        Ok(cut)
     }
 
     fn explain_in_flight(
@@ -377,10 +427,17 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             let mut whole: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
             whole.sort_unstable();
             if !self.fails(phase, &whole)? {
-                let needed = self.least_needed(point, phase, kept, lost)?;
-                let kept = without(&whole, &needed);
-                let lost = needed.clone();
-                return self.cause(point, Kind::Ordering, needed, ahead, kept, lost);
+                let lost = self.least_needed(point, phase, kept, lost)?;
+                let kept = without(&whole, &lost);
+                let needed = self.first_of_chains(point, phase, &kept, &lost)?;
+                // What an operation that had returned left behind was late already, whichever
+                // store of this one shows it.
+                let begin = self.begin_of(phase);
+                let (kind, ahead) = match needed.iter().all(|id| id.index() < begin) {
+                    true => (Kind::Durability, None),
+                    false => (Kind::Ordering, ahead),
+                };
+                return self.cause(point, kind, needed, ahead, kept, lost);
             }
         }
         let mut prefix: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
@@ -415,67 +472,10 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         Ok(!self.fails(phase, &exchanged)?)
     }
 
-    /// How many of the kept nodes it takes, from the first on.
-    fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, WorkerError> {
-        if kept.len() <= STEPS {
-            for count in 0..kept.len() {
-                if self.fails(phase, &kept[..count])? {
-                    return Ok(count);
-                }
-            }
-            return Ok(kept.len());
-        }
-        let (mut passes, mut fails) = (0, kept.len());
-        if self.fails(phase, &[])? {
-            return Ok(0);
-        }
-        while passes + 1 < fails {
-            let middle = passes + (fails - passes) / 2;
-            match self.fails(phase, &kept[..middle])? {
-                true => fails = middle,
-                false => passes = middle,
-            }
-        }
-        Ok(fails)
-    }
-
     /// The store that became durable last, in the order of issue.
     fn last_durable(&self, point: &Point<'_>) -> Option<NodeId> {
         let recent = point.durable.iter().rev().take(4096);
         recent.copied().max()
-    }
-
-    /// Of lost nodes whose presence makes the state whole, those without which it is not: each
-    /// chain's are given back from its first on, while the state still fails.
-    fn least_needed(
-        &mut self,
-        point: &Point<'_>,
-        phase: Phase,
-        kept: &[NodeId],
-        mut lost: Vec<NodeId>,
-    ) -> Result<Vec<NodeId>, WorkerError> {
-        for chain in &point.frontier.chains {
-            let of_chain: Vec<NodeId> = chain
-                .nodes
-                .iter()
-                .filter(|id| lost.contains(id))
-                .copied()
-                .collect();
-            for count in steps(0, of_chain.len()) {
-                let fewer = without(&lost, &of_chain[..count]);
-                if fewer.is_empty() {
-                    continue;
-                }
-                let mut more: Vec<NodeId> = kept.to_vec();
-                more.extend(lost.iter().filter(|id| !fewer.contains(id)));
-                more.sort_unstable();
-                if self.fails(phase, &more)? {
-                    lost = fewer;
-                    break;
-                }
-            }
-        }
-        Ok(lost)
     }
 
     /// The store that makes a prefix of the program's stores consistent again.
@@ -486,9 +486,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         prefix: &[NodeId],
         ahead: Option<NodeId>,
     ) -> Result<Option<NodeId>, WorkerError> {
-        let end = phase.operation().map_or(self.subject.nodes(), |operation| {
-            self.subject.span(operation).end
-        });
+        let end = self.end_of(phase);
         let first = ahead.map_or(0, |ahead| ahead.index() + 1);
         let pending: FxHashSet<NodeId> = point
             .frontier
@@ -578,8 +576,5 @@ fn without(nodes: &[NodeId], gone: &[NodeId]) -> Vec<NodeId> {
         .collect()
 }
 
-/// From the most down to one more than the least; a few spread over the range where it is long.
-fn steps(least: usize, most: usize) -> impl Iterator<Item = usize> {
-    let stride = (most - least).div_ceil(STEPS).max(1);
-    (least + 1..most + 1).rev().step_by(stride)
-}
+#[cfg(test)]
+mod tests;

@@ -215,6 +215,10 @@ impl<'a> Planner<'a> {
         self.guardians
             .retain(|(node, _)| self.pending[node.index()]);
         self.recent.retain(|node| self.pending[node.index()]);
+        // First, since from these it is learnt what is taken to be durable from here on.
+        if at.returned {
+            self.returned(at);
+        }
         let last = new.clone().next_back().map(|node| NodeId(node as u32));
         for id in new.map(|node| NodeId(node as u32)) {
             let word = self.nodes[id.index()].address.0 / WORD_BYTES;
@@ -228,9 +232,6 @@ impl<'a> Planner<'a> {
         }
         let place = last.map_or(NOWHERE, |id| self.place(id));
         self.offer(at, Target::All, Reason::InOrder, place, SiteId::NONE);
-        if at.returned {
-            self.returned(at);
-        }
         self.targets.contains_key(&at.order)
     }
 

@@ -20,6 +20,9 @@ use std::time::Instant;
 /// Nodes of a chain that are looked at, one by one from its end.
 const LONG_CHAIN: usize = 64;
 
+/// States that a moment at which an operation has returned gets whatever is left of the budget.
+const MOST_CHAINS: usize = 64;
+
 /// Failing states of a kind after which no more of it are tried.
 const ENOUGH_FAILED: usize = 3;
 
@@ -96,18 +99,14 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return ControlFlow::Break(());
             }
             let frontier = match self.point(moment, strategy) {
-                Ok(Some(frontier)) => frontier,
-                Ok(None) => {
-                    assumed.extend(self.assumed_before(moment));
-                    return ControlFlow::Continue(());
-                }
+                Ok(frontier) => frontier,
                 Err(error) => {
                     self.shared.fail(error.into());
                     return ControlFlow::Break(());
                 }
             };
-            if moment.returned && !frontier.chains.is_empty() {
-                *assumed = self.assume(moment, &frontier);
+            if moment.returned {
+                *assumed = self.assume(moment, frontier);
             }
             ControlFlow::Continue(())
         });
@@ -115,15 +114,26 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         self.progress
     }
 
-    /// What is taken to be durable after a moment: found out in the first round of the first
-    /// strategy, and the same from then on, so that a cut means the same to all.
-    fn assume(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
+    /// What is taken to be durable after a moment, at which an operation has returned: found out in
+    /// the first round of the first strategy, and the same from then on, so that a cut means the
+    /// same to all. There is no frontier where no states were tried.
+    fn assume(&mut self, moment: &Moment<'_>, frontier: Option<Frontier>) -> Vec<NodeId> {
         let point = moment.index;
         if self.progress.round > 0 || self.number > 0 {
             return self.assumed_before(moment);
         }
-        self.wait();
-        let nodes = self.harmful(moment, frontier);
+        if let Some(frontier) = &frontier {
+            self.wait();
+            let harmful = self.harmful(moment, frontier);
+            let subject = self.shared.subject;
+            let sites = harmful.iter().map(|node| subject.site(*node));
+            self.progress.harmful.extend(sites);
+        }
+        if self.progress.harmful.is_empty() {
+            return Vec::new();
+        }
+        let frontier = frontier.unwrap_or_else(|| moment.frontier());
+        let nodes = self.left_by_harmful(&frontier);
         let new = nodes.iter().map(|node| Assumption { point, node: *node });
         self.progress.assumptions.extend(new);
         self.progress.statistics.assumed += nodes.len() as u64;
@@ -169,6 +179,18 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         harmful
     }
 
+    /// The last node of each chain that comes from a place in the program of which it is known that
+    /// what is stored there and lost does harm. It is the same finding each time, and after a few of
+    /// a kind no more are tried, so that most would stay in doubt, and be lost in every state that
+    /// keeps as little as it can: whatever else is wrong with those, it would go by this name.
+    fn left_by_harmful(&self, frontier: &Frontier) -> Vec<NodeId> {
+        let subject = self.shared.subject;
+        let is_harmful = |node: &&NodeId| self.progress.harmful.contains(&subject.site(**node));
+        let chains = frontier.chains.iter();
+        let last = chains.filter_map(|chain| chain.nodes.iter().rev().find(is_harmful));
+        last.copied().collect()
+    }
+
     /// What a state is known by, and what it has on top of what is durable.
     fn key(&mut self, phase: Phase, kept: &[NodeId], variant: u8) -> (Key, S::Patch) {
         let patch = self.content.patch(kept, variant);
@@ -177,8 +199,9 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     }
 
     /// What a moment may use of the budget: as much as each of those that are left. What it does not
-    /// need is for them.
-    fn share(&self, moment: &Moment<'_>) -> Share {
+    /// need is for them. Where an operation has returned, it is at least one state for each chain:
+    /// what these show is asked once, before the walk goes on ([`Self::assume`]).
+    fn share(&self, moment: &Moment<'_>, frontier: &Frontier) -> Share {
         let limits = &self.shared.limits;
         let progress = &self.progress;
         let left = match progress.round {
@@ -197,7 +220,11 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         Share {
             offered: (limits.states > 0).then_some(progress.offered + states),
             time,
-            at_least: progress.offered + 1,
+            at_least: progress.offered
+                + match moment.returned {
+                    true => frontier.chains.len().clamp(1, MOST_CHAINS) as u64,
+                    false => 1,
+                },
         }
     }
 
@@ -264,7 +291,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         strategy: &mut dyn Strategy,
     ) -> Taken {
         let most = self.shared.limits.states_per_point;
-        let share = self.share(moment);
+        let share = self.share(moment, frontier);
         let mut taken = before;
         for choice in strategy.choices(frontier).skip(before.cuts as usize) {
             if most > 0 && taken.cuts == most {

@@ -6,7 +6,7 @@ use crate::table::{Key, Table};
 use crate::timeline::{Assumption, ListId, Phase};
 use crashpoint_states::KindId;
 use num_bigint::BigUint;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -52,6 +52,8 @@ pub struct Progress {
     pub began: Instant,
     pub statistics: Statistics,
     pub assumptions: Vec<Assumption>,
+    /// Places in the program: what is stored there, left behind by an operation and lost, does harm.
+    pub harmful: FxHashSet<u64>,
     /// By moment, as far as the walk got; of one strategy.
     pub taken: Vec<Taken>,
     pub kinds: FxHashMap<KindId, Alike>,
@@ -76,6 +78,7 @@ impl Progress {
                 ..Statistics::default()
             },
             assumptions: Vec::new(),
+            harmful: FxHashSet::default(),
             taken: Vec::new(),
             kinds: FxHashMap::default(),
             counted: Vec::new(),

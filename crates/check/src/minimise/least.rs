@@ -1,0 +1,130 @@
+//! Making states smaller: what need not be lost, what need not be there, and of what is lost the
+//! stores that matter.
+
+use super::{Minimiser, Point, STEPS, without};
+use crate::subject::{Checker, Subject};
+use crate::timeline::Phase;
+use crate::worker::WorkerError;
+use crashpoint_persist::graph::{Cut, NodeId};
+
+impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
+    /// Keeps whatever can be kept.
+    pub(super) fn fewest_lost(
+        &mut self,
+        point: &Point<'_>,
+        mut cut: Cut,
+    ) -> Result<Cut, WorkerError> {
+        let frontier = point.frontier;
+        for chain in 0..frontier.chains.len() {
+            let length = frontier.chains[chain].nodes.len();
+            let kept = cut.0[chain] as usize;
+            for more in steps(kept, length) {
+                let mut wanted = cut.clone();
+                wanted.0[chain] = more as u32;
+                let wanted = frontier.ceiling(wanted);
+                if self.fails(point.phase, &frontier.kept(&wanted))? {
+                    cut = wanted;
+                    break;
+                }
+            }
+        }
+        Ok(cut)
+    }
+
+    /// How many of the kept nodes it takes, from the first on.
+    pub(super) fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, WorkerError> {
+        if kept.len() <= STEPS {
+            for count in 0..kept.len() {
+                if self.fails(phase, &kept[..count])? {
+                    return Ok(count);
+                }
+            }
+            return Ok(kept.len());
+        }
+        let (mut passes, mut fails) = (0, kept.len());
+        if self.fails(phase, &[])? {
+            return Ok(0);
+        }
+        while passes + 1 < fails {
+            let middle = passes + (fails - passes) / 2;
+            match self.fails(phase, &kept[..middle])? {
+                true => fails = middle,
+                false => passes = middle,
+            }
+        }
+        Ok(fails)
+    }
+
+    /// Of lost nodes whose presence makes the state whole, those without which it is not: each
+    /// chain's are given back from its first on, while the state still fails.
+    pub(super) fn least_needed(
+        &mut self,
+        point: &Point<'_>,
+        phase: Phase,
+        kept: &[NodeId],
+        mut lost: Vec<NodeId>,
+    ) -> Result<Vec<NodeId>, WorkerError> {
+        for chain in &point.frontier.chains {
+            let of_chain: Vec<NodeId> = chain
+                .nodes
+                .iter()
+                .filter(|id| lost.contains(id))
+                .copied()
+                .collect();
+            for count in steps(0, of_chain.len()) {
+                let fewer = without(&lost, &of_chain[..count]);
+                if fewer.is_empty() {
+                    continue;
+                }
+                let mut more: Vec<NodeId> = kept.to_vec();
+                more.extend(lost.iter().filter(|id| !fewer.contains(id)));
+                more.sort_unstable();
+                if self.fails(phase, &more)? {
+                    lost = fewer;
+                    break;
+                }
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Of lost nodes whose presence makes the state whole, the first of each chain. What comes
+    /// behind it may be lost only because it is: a store to the same cache line that has nothing to
+    /// do with the failure, and would make this cause look like others. Whether the first ones do
+    /// is tried; if not, all are needed.
+    pub(super) fn first_of_chains(
+        &mut self,
+        point: &Point<'_>,
+        phase: Phase,
+        kept: &[NodeId],
+        lost: &[NodeId],
+    ) -> Result<Vec<NodeId>, WorkerError> {
+        let first_lost = |nodes: &Vec<NodeId>| nodes.iter().find(|id| lost.contains(id)).copied();
+        let chains = point.frontier.chains.iter();
+        let first: Vec<NodeId> = chains
+            .filter_map(|chain| first_lost(&chain.nodes))
+            .collect();
+        // With what they cannot be without.
+        let closed = point.frontier.kept(&point.frontier.with(&first));
+        let needed: Vec<NodeId> = lost
+            .iter()
+            .filter(|id| closed.contains(id))
+            .copied()
+            .collect();
+        if needed.is_empty() || needed.len() == lost.len() {
+            return Ok(lost.to_vec());
+        }
+        let mut whole: Vec<NodeId> = kept.iter().chain(&needed).copied().collect();
+        whole.sort_unstable();
+        match self.fails(phase, &whole)? {
+            true => Ok(lost.to_vec()),
+            false => Ok(needed),
+        }
+    }
+}
+
+/// From the most down to one more than the least; a few spread over the range where it is long.
+fn steps(least: usize, most: usize) -> impl Iterator<Item = usize> {
+    let stride = (most - least).div_ceil(STEPS).max(1);
+    (least + 1..most + 1).rev().step_by(stride)
+}
