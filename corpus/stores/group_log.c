@@ -17,7 +17,7 @@
 #include "driver.h"
 
 struct record {
-    uint64_t key;
+    uint64_t key;   // stored last
     uint64_t value; // 0: the key is gone
     uint64_t unused[6];
 };
@@ -92,9 +92,8 @@ static void join_group(void) {
 
 static void write_record(uint64_t at, uint64_t key, uint64_t value) {
     struct record *record = &journal->records[at];
-    record->key = key;
-    record->value = value;
-    //~ BUG_LEADER_FENCES ordering needed
+    record->value = value; //~ BUG_LEADER_FENCES ordering needed
+    pm_store(record->key, key); //~ BUG_LEADER_FENCES ordering needed
     pm_flush(record, sizeof *record);
 #ifdef BUG_LEADER_FENCES
     // The leader's fence is taken to stand for all, though it waits for the leader's flushes only.
@@ -143,6 +142,9 @@ static void store_open(const char *path) {
     group.capacity = bytes / sizeof(struct record);
     group.reserved = journal->length;
     for (uint64_t i = 0; i < journal->length; i++) {
+        if (journal->records[i].key == 0) {
+            pm_die("a record that was committed is not there");
+        }
         *slot_of(journal->records[i].key) = journal->records[i].value;
     }
 }
