@@ -16,16 +16,22 @@
 //! Every step is a check of a state that can exist; nothing is concluded from structure alone.
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
 
+mod known;
+mod witness;
+
 use crate::explore::Explored;
 use crate::judge::Observed;
 use crate::subject::{Checker, Subject};
-use crate::table::{Failing, Table};
+use crate::table::Failing;
 use crate::timeline::{Assumption, Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
+
+use known::begin_of;
+pub(crate) use witness::Witness;
 
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
@@ -104,15 +110,14 @@ pub fn minimise<S: Subject>(
         ..
     } = explored;
     let _pinned = checker.stay();
-    let mut minimiser = Minimiser {
+    let mut own = witness::Own {
         subject,
         table,
         checker,
-        variant: 0,
-        found_by: "",
-        causes: Causes::default(),
-        looked: 0,
+        checks: 0,
     };
+    let mut causes = Causes::default();
+    let mut minimiser = Minimiser::new(subject, &mut own, &mut causes);
     let mut rest = failing.as_slice();
     let mut result = Ok(());
     subject.moments(&mut |moment, assumed| {
@@ -133,22 +138,23 @@ pub fn minimise<S: Subject>(
         }
     });
     result?;
-    Ok(minimiser.causes)
+    causes.checks = own.checks;
+    Ok(causes)
 }
 
-struct Minimiser<'m, S, C> {
+/// Looks for causes, and adds them to those that are known.
+pub(crate) struct Minimiser<'m, S, W> {
     subject: &'m S,
-    table: Table,
-    checker: &'m mut C,
+    witness: &'m mut W,
     /// Of the state that is looked at.
     variant: u8,
     found_by: &'static str,
-    causes: Causes,
+    causes: &'m mut Causes,
     looked: usize,
 }
 
 /// One point while its states are looked at.
-struct Point<'f> {
+pub(crate) struct Point<'f> {
     index: usize,
     phase: Phase,
     durable: &'f [NodeId],
@@ -156,26 +162,49 @@ struct Point<'f> {
     frontier: &'f Frontier,
 }
 
-impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
-    fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
-        let known = self.causes.durable.len();
-        let new = &moment.durable[known..];
-        self.checker.advance(new, moment.order)?;
-        self.causes.durable.extend(new);
-        let frontier = moment.frontier();
-        let point = Point {
+impl<'f> Point<'f> {
+    pub fn new(moment: &Moment<'f>, frontier: &'f Frontier) -> Point<'f> {
+        Point {
             index: moment.index,
             phase: moment.phase,
             durable: moment.durable,
             issued: moment.issued,
-            frontier: &frontier,
-        };
+            frontier,
+        }
+    }
+}
+
+impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
+    pub fn new(subject: &'m S, witness: &'m mut W, causes: &'m mut Causes) -> Self {
+        Minimiser {
+            subject,
+            witness,
+            variant: 0,
+            found_by: "",
+            causes,
+            looked: 0,
+        }
+    }
+
+    fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
+        let known = self.causes.durable.len();
+        let new = &moment.durable[known..];
+        self.witness.advance(moment, new)?;
+        self.causes.durable.extend(new);
+        let frontier = moment.frontier();
+        let point = Point::new(moment, &frontier);
+        self.states(&point, failing)
+    }
+
+    /// Explains failing states of one point.
+    pub fn states(&mut self, point: &Point<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
+        let frontier = point.frontier;
         let mut states: Vec<&Failing> = failing.iter().collect();
         states.sort_by_key(|state| frontier.lost(&state.sighting.cut).len());
         let mut looked = 0;
         for state in states {
             let cut = &state.sighting.cut;
-            if self.is_explained(&point, cut) {
+            if self.causes.explain(self.subject, point, cut) {
                 continue;
             }
             if looked == STATES_PER_POINT || self.looked == STATES {
@@ -186,60 +215,10 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             self.looked += 1;
             self.variant = state.sighting.variant;
             self.found_by = state.sighting.found_by;
-            let cause = self.explain(&point, cut.clone())?;
+            let cause = self.explain(point, cut.clone())?;
             self.add(cause);
         }
         Ok(())
-    }
-
-    fn sites(&self, nodes: &[NodeId]) -> FxHashSet<u64> {
-        nodes.iter().map(|id| self.subject.site(*id)).collect()
-    }
-
-    /// Whether a known cause is at work in this state too; it is counted there.
-    fn is_explained(&mut self, point: &Point<'_>, cut: &Cut) -> bool {
-        let lost = point.frontier.lost(cut);
-        let begin = self.begin_of(point.phase);
-        let earlier: Vec<NodeId> = lost
-            .iter()
-            .filter(|id| id.index() < begin)
-            .copied()
-            .collect();
-        let (lost, earlier) = (self.sites(&lost), self.sites(&earlier));
-        let mut kept = self.sites(&point.frontier.kept(cut));
-        let durable = point.durable.iter().rev();
-        let of_operation = durable.take_while(|id| id.index() >= begin).copied();
-        let of_operation: Vec<NodeId> = of_operation.collect();
-        kept.extend(self.sites(&of_operation));
-        let subject = self.subject;
-        let site = |id: &NodeId| subject.site(*id);
-        let cause = self.causes.causes.iter_mut().find(|cause| {
-            let acknowledged = matches!(point.phase, Phase::After(_));
-            let was_acknowledged = cause.needed.iter().any(|id| earlier.contains(&site(id)));
-            let any_lost = cause.needed.iter().any(|id| lost.contains(&site(id)));
-            let ahead = cause
-                .ahead
-                .as_ref()
-                .is_none_or(|id| kept.contains(&site(id)));
-            match cause.kind {
-                Kind::Ordering => any_lost && ahead,
-                Kind::Durability => any_lost && acknowledged || was_acknowledged,
-                Kind::Atomicity => {
-                    let whole = cause.needed.iter().any(|id| kept.contains(&site(id)));
-                    ahead && !whole
-                }
-            }
-        });
-        let Some(cause) = cause else { return false };
-        cause.states += 1;
-        true
-    }
-
-    fn begin_of(&self, phase: Phase) -> usize {
-        match phase {
-            Phase::Opening => 0,
-            Phase::In(operation) | Phase::After(operation) => self.subject.span(operation).begin,
-        }
     }
 
     /// Causes with the same stores are one, told by its smallest state.
@@ -269,18 +248,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
 
     /// Checks a state: what is durable at the point and these nodes.
     fn observe(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<Observed, WorkerError> {
-        let variant = self.variant.min(self.checker.variants(nodes) - 1);
-        let patch = self.checker.patch(nodes, variant);
-        let image = self.checker.hash_with(&patch);
-        let key = self.subject.key(phase, image);
-        if let Some(observed) = self.table.observed(key) {
-            return Ok(observed);
-        }
-        let ended = self.checker.run(&patch, phase, false)?;
-        self.causes.checks += 1;
-        let observed = self.subject.observe(phase, &ended);
-        self.table.resolve(key, observed);
-        Ok(observed)
+        self.witness.observe(phase, nodes, self.variant)
     }
 
     fn fails(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<bool, WorkerError> {
@@ -312,7 +280,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         point: &Point<'_>,
         cut: &Cut,
     ) -> Result<Option<Cause>, WorkerError> {
-        let begin = self.begin_of(point.phase);
+        let begin = begin_of(self.subject, point.phase);
         let lost = point.frontier.lost(cut);
         let is_earlier = |id: &NodeId| id.index() < begin;
         let earlier: Vec<NodeId> = lost.iter().filter(|id| is_earlier(id)).copied().collect();
@@ -320,32 +288,69 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             return Ok(None);
         }
         let kept = point.frontier.kept(cut);
-        let mut whole: Vec<NodeId> = kept.iter().chain(&earlier).copied().collect();
-        whole.sort_unstable();
-        if self.fails(point.phase, &whole)? {
+        let with = |kept: &[NodeId]| {
+            let mut whole: Vec<NodeId> = kept.iter().chain(&earlier).copied().collect();
+            whole.sort_unstable();
+            whole
+        };
+        if !self.fails(point.phase, &with(&kept))? {
+            let cause = self.cause(point, Kind::Durability, earlier, None, kept, lost)?;
+            return Ok(Some(cause));
+        }
+        // What this operation did may do harm as well; the same without that.
+        let (kept, own): (Vec<NodeId>, Vec<NodeId>) = kept.iter().partition(|id| is_earlier(id));
+        if !self.fails(point.phase, &kept)? || self.fails(point.phase, &with(&kept))? {
             return Ok(None);
         }
+        let mut lost: Vec<NodeId> = lost.into_iter().chain(own).collect();
+        lost.sort_unstable();
         let cause = self.cause(point, Kind::Durability, earlier, None, kept, lost)?;
         Ok(Some(cause))
     }
 
     /// Keeps whatever can be kept.
-    fn fewest_lost(&mut self, point: &Point<'_>, mut cut: Cut) -> Result<Cut, WorkerError> {
+    fn fewest_lost(&mut self, point: &Point<'_>, cut: Cut) -> Result<Cut, WorkerError> {
+        self.fewer_lost(point, cut, 0..point.frontier.chains.len())
+    }
+
+    /// Of some chains: all of them at once if that can be, else each half. Most have nothing to do
+    /// with it where much is lost.
+    fn fewer_lost(
+        &mut self,
+        point: &Point<'_>,
+        cut: Cut,
+        chains: Range<usize>,
+    ) -> Result<Cut, WorkerError> {
         let frontier = point.frontier;
-        for chain in 0..frontier.chains.len() {
-            let length = frontier.chains[chain].nodes.len();
-            let kept = cut.0[chain] as usize;
-            for more in steps(kept, length) {
+        let length = |chain: usize| frontier.chains[chain].nodes.len();
+        let open: Vec<usize> = chains
+            .filter(|chain| (cut.0[*chain] as usize) < length(*chain))
+            .collect();
+        let (Some(first), Some(last)) = (open.first(), open.last()) else {
+            return Ok(cut);
+        };
+        if let [chain] = open[..] {
+            for more in steps(cut.0[chain] as usize, length(chain)) {
                 let mut wanted = cut.clone();
                 wanted.0[chain] = more as u32;
                 let wanted = frontier.ceiling(wanted);
                 if self.fails(point.phase, &frontier.kept(&wanted))? {
-                    cut = wanted;
-                    break;
+                    return Ok(wanted);
                 }
             }
+            return Ok(cut);
         }
-        Ok(cut)
+        let mut wanted = cut.clone();
+        for chain in &open {
+            wanted.0[*chain] = length(*chain) as u32;
+        }
+        let wanted = frontier.ceiling(wanted);
+        if self.fails(point.phase, &frontier.kept(&wanted))? {
+            return Ok(wanted);
+        }
+        let middle = open[open.len() / 2];
+        let cut = self.fewer_lost(point, cut, *first..middle)?;
+        self.fewer_lost(point, cut, middle..last + 1)
     }
 
     fn explain_in_flight(
@@ -411,19 +416,25 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         Ok(!self.fails(phase, &exchanged)?)
     }
 
-    /// How many of the kept nodes it takes, from the first on.
+    /// How many of the kept nodes it takes, from the first on. What operations before this one kept
+    /// was acknowledged, and stays if it does no harm.
     fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, WorkerError> {
-        if kept.len() <= STEPS {
-            for count in 0..kept.len() {
+        let begin = begin_of(self.subject, phase);
+        let before = kept.partition_point(|id| id.index() < begin);
+        let (mut passes, mut fails) = match self.fails(phase, &kept[..before])? {
+            true => (0, before),
+            false => (before, kept.len()),
+        };
+        if fails - passes <= STEPS {
+            for count in passes..fails {
                 if self.fails(phase, &kept[..count])? {
                     return Ok(count);
                 }
             }
-            return Ok(kept.len());
+            return Ok(fails);
         }
-        let (mut passes, mut fails) = (0, kept.len());
-        if self.fails(phase, &[])? {
-            return Ok(0);
+        if self.fails(phase, &kept[..passes])? {
+            return Ok(passes);
         }
         while passes + 1 < fails {
             let middle = passes + (fails - passes) / 2;
