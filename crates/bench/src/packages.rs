@@ -1,6 +1,6 @@
 //! Real packages against what is documented about them: the bugs that are found, and whether the
 //! controls are silent. With `CRASHPOINT_OPERATIONS=1000` in the environment, those of them that can
-//! do as many operations.
+//! do as many operations, one after the other, so that each has all processors.
 
 use crate::corpus::on_all;
 use crate::{Error, Options};
@@ -33,19 +33,27 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         work.extend(package.models.iter().map(|model| (package, *model)));
     }
     let begin = Instant::now();
-    let outcomes = on_all(&work, |(package, model)| {
-        workshop.crash(&package.target, model)
-    });
+    let crash = |(package, model): &(&Package, &'static str)| {
+        let begin = Instant::now();
+        let outcome = workshop.crash(&package.target, model);
+        (outcome, begin.elapsed().as_secs_f64())
+    };
+    let outcomes = match std::env::var_os("CRASHPOINT_OPERATIONS") {
+        Some(_) => work.iter().map(crash).collect(),
+        None => on_all(&work, crash),
+    };
     let seconds = begin.elapsed().as_secs_f64();
     let mut of_packages: BTreeMap<&str, BTreeMap<&'static str, _>> = BTreeMap::new();
     let mut failed = 0;
     let mut states = 0;
-    for ((package, model), outcome) in work.iter().zip(outcomes) {
+    let mut slowest = 0.0;
+    for ((package, model), (outcome, took)) in work.iter().zip(outcomes) {
+        slowest = f64::max(slowest, took);
         match outcome {
             Ok(outcome) => {
                 eprintln!(
                     "{} on {model}: {} findings, {} behaviours, {} representatives, {} states, \
-                     {:.0} per second, {:.1} s",
+                     {:.0} per second, {:.1} s, {took:.1} s in all",
                     package.name,
                     outcome.findings.len(),
                     outcome.behaviours,
@@ -109,6 +117,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         "controls": controls,
         "false_alarms": false_alarms,
         "states": states,
+        "slowest_seconds": slowest,
         "seconds": seconds,
     }))
 }

@@ -7,6 +7,7 @@
 //! A budget is spread over the moments: each gets as much as each of those behind it. What they do
 //! not need is for those that were cut short, in another round.
 
+mod learn;
 mod producer;
 mod progress;
 
@@ -55,6 +56,8 @@ pub struct Statistics {
     /// States of a kind of which several had failed, not tried.
     pub settled: u64,
     pub tried: u64,
+    /// Tried to explain failing ones, and chosen by no strategy.
+    pub asked: u64,
     /// Known from an earlier run that was resumed.
     pub resumed: u64,
     /// Stores whose loss was found to do harm and that were kept in all later states.
@@ -117,6 +120,8 @@ struct Job<P> {
     strategy: usize,
     /// What may differ between states of this list.
     varying: Arc<Vec<Place>>,
+    /// It is to explain others, and was not chosen.
+    is_asked: bool,
 }
 
 /// What the walking thread and the workers share.
@@ -348,8 +353,10 @@ impl<S: Subject> Shared<'_, S> {
         pruning: bool,
     ) -> Result<Observed, ExploreError> {
         let ended = checker.run(&job.patch, job.phase, pruning)?;
-        self.tried.fetch_add(1, Ordering::Relaxed);
-        self.tried_by[job.strategy].fetch_add(1, Ordering::Relaxed);
+        if !job.is_asked {
+            self.tried.fetch_add(1, Ordering::Relaxed);
+            self.tried_by[job.strategy].fetch_add(1, Ordering::Relaxed);
+        }
         let observed = self.subject.observe(job.phase, &ended);
         if pruning && let Some(read) = checker.reads(&job.varying)? {
             let found = read.iter().map(|at| checker.value(&job.patch, *at));

@@ -17,19 +17,24 @@
 //! Every step is a check of a state that can exist; nothing is concluded from structure alone.
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
 
+mod known;
 mod least;
+mod witness;
 
 use crate::explore::Explored;
 use crate::judge::Observed;
 use crate::subject::{Checker, Subject};
-use crate::table::{Failing, Table};
-use crate::timeline::{Assumption, ListId, Moment, Phase};
+use crate::table::Failing;
+use crate::timeline::{Assumption, Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
+
+use known::{Places, begin_of, end_of};
+pub(crate) use witness::Witness;
 
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
@@ -87,6 +92,8 @@ pub struct Causes {
     pub checks: u64,
     /// What is durable, in the order in which it became so; [`State::durable`] is a length of it.
     pub durable: Vec<NodeId>,
+    /// Where the operation stores that was asked for last.
+    operation: Places,
 }
 
 /// Failing states looked at, at each point and in all.
@@ -110,17 +117,14 @@ pub fn minimise<S: Subject>(
         ..
     } = explored;
     let _pinned = checker.stay();
-    let mut minimiser = Minimiser {
+    let mut own = witness::Own {
         subject,
         table,
         checker,
-        variant: 0,
-        found_by: "",
-        causes: Causes::default(),
-        looked: 0,
-        began: Instant::now(),
-        operation: Default::default(),
+        checks: 0,
     };
+    let mut causes = Causes::default();
+    let mut minimiser = Minimiser::new(subject, &mut own, &mut causes);
     let mut rest = failing.as_slice();
     let mut result = Ok(());
     subject.moments(&mut |moment, assumed| {
@@ -141,49 +145,24 @@ pub fn minimise<S: Subject>(
         }
     });
     result?;
-    Ok(minimiser.causes)
+    causes.checks = own.checks;
+    Ok(causes)
 }
 
-struct Minimiser<'m, S, C> {
+/// Looks for causes, and adds them to those that are known.
+pub(crate) struct Minimiser<'m, S, W> {
     subject: &'m S,
-    table: Table,
-    checker: &'m mut C,
+    witness: &'m mut W,
     /// Of the state that is looked at.
     variant: u8,
     found_by: &'static str,
-    causes: Causes,
+    causes: &'m mut Causes,
     looked: usize,
     began: Instant,
-    /// All that an operation stores.
-    operation: (Option<ListId>, Ends),
-}
-
-/// For places in the program, which of the nodes that come from there are first and last.
-#[derive(Debug, Default)]
-struct Ends(FxHashMap<u64, (usize, usize)>);
-
-impl Ends {
-    fn of(nodes: impl Iterator<Item = (u64, usize)>) -> Ends {
-        let mut ends = Ends::default();
-        for (site, node) in nodes {
-            let (first, last) = ends.0.entry(site).or_insert((node, node));
-            *first = node.min(*first);
-            *last = node.max(*last);
-        }
-        ends
-    }
-
-    fn first(&self, site: u64) -> Option<usize> {
-        self.0.get(&site).map(|(first, _)| *first)
-    }
-
-    fn last(&self, site: u64) -> Option<usize> {
-        self.0.get(&site).map(|(_, last)| *last)
-    }
 }
 
 /// One point while its states are looked at.
-struct Point<'f> {
+pub(crate) struct Point<'f> {
     index: usize,
     phase: Phase,
     durable: &'f [NodeId],
@@ -191,26 +170,50 @@ struct Point<'f> {
     frontier: &'f Frontier,
 }
 
-impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
-    fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
-        let known = self.causes.durable.len();
-        let new = &moment.durable[known..];
-        self.checker.advance(new, moment.order)?;
-        self.causes.durable.extend(new);
-        let frontier = moment.frontier();
-        let point = Point {
+impl<'f> Point<'f> {
+    pub fn new(moment: &Moment<'f>, frontier: &'f Frontier) -> Point<'f> {
+        Point {
             index: moment.index,
             phase: moment.phase,
             durable: moment.durable,
             issued: moment.issued,
-            frontier: &frontier,
-        };
+            frontier,
+        }
+    }
+}
+
+impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
+    pub fn new(subject: &'m S, witness: &'m mut W, causes: &'m mut Causes) -> Self {
+        Minimiser {
+            subject,
+            witness,
+            variant: 0,
+            found_by: "",
+            causes,
+            looked: 0,
+            began: Instant::now(),
+        }
+    }
+
+    fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
+        let known = self.causes.durable.len();
+        let new = &moment.durable[known..];
+        self.witness.advance(moment, new)?;
+        self.causes.durable.extend(new);
+        let frontier = moment.frontier();
+        let point = Point::new(moment, &frontier);
+        self.states(&point, failing)
+    }
+
+    /// Explains failing states of one point.
+    pub fn states(&mut self, point: &Point<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
+        let frontier = point.frontier;
         let mut states: Vec<&Failing> = failing.iter().collect();
         states.sort_by_key(|state| frontier.lost(&state.sighting.cut).len());
         let mut looked = 0;
         for state in states {
             let cut = &state.sighting.cut;
-            if self.is_explained(&point, cut) {
+            if self.causes.explain(self.subject, point, cut) {
                 continue;
             }
             if looked == STATES_PER_POINT || self.is_spent() {
@@ -221,7 +224,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             self.looked += 1;
             self.variant = state.sighting.variant;
             self.found_by = state.sighting.found_by;
-            let cause = self.explain(&point, cut.clone())?;
+            let cause = self.explain(point, cut.clone())?;
             self.add(cause);
         }
         Ok(())
@@ -230,83 +233,6 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
     fn is_spent(&self) -> bool {
         let late = self.began.elapsed() >= TIME && !self.causes.causes.is_empty();
         self.looked == STATES || late
-    }
-
-    fn sites(&self, nodes: &[NodeId]) -> FxHashSet<u64> {
-        nodes.iter().map(|id| self.subject.site(*id)).collect()
-    }
-
-    /// Whether a known cause is at work in this state too; it is counted there.
-    fn is_explained(&mut self, point: &Point<'_>, cut: &Cut) -> bool {
-        let lost = point.frontier.lost(cut);
-        let begin = self.begin_of(point.phase);
-        let earlier: Vec<NodeId> = lost
-            .iter()
-            .filter(|id| id.index() < begin)
-            .copied()
-            .collect();
-        let (lost, earlier) = (self.sites(&lost), self.sites(&earlier));
-        let kept_pending = point.frontier.kept(cut);
-        let durable = point.durable.iter().rev();
-        let of_operation = durable.take_while(|id| id.index() >= begin).copied();
-        let mut of_operation: Vec<NodeId> = of_operation.collect();
-        let mut kept = self.sites(&kept_pending);
-        kept.extend(self.sites(&of_operation));
-        of_operation.extend(kept_pending.iter().filter(|id| id.index() >= begin));
-        self.know_operation(point.phase);
-        let subject = self.subject;
-        let site = |id: &NodeId| subject.site(*id);
-        let there = Ends::of(of_operation.iter().map(|id| (site(id), id.index())));
-        let coming = &self.operation.1;
-        let cause = self.causes.causes.iter_mut().find(|cause| {
-            let acknowledged = matches!(point.phase, Phase::Amid { .. } | Phase::After(_));
-            let was_acknowledged = cause.needed.iter().any(|id| earlier.contains(&site(id)));
-            let any_lost = cause.needed.iter().any(|id| lost.contains(&site(id)));
-            let ahead = cause
-                .ahead
-                .as_ref()
-                .is_none_or(|id| kept.contains(&site(id)));
-            match cause.kind {
-                Kind::Ordering => any_lost && ahead,
-                Kind::Durability => any_lost && acknowledged || was_acknowledged,
-                Kind::Atomicity => {
-                    let first = cause.ahead.as_ref().map(|id| there.first(site(id)));
-                    let after = |ends: &Ends, id: &NodeId| match first {
-                        Some(first) => ends.last(site(id)) > first,
-                        None => ends.last(site(id)).is_some(),
-                    };
-                    let whole = cause.needed.iter().any(|id| after(&there, id));
-                    // An operation that does not make it whole has a cause of its own, though it
-                    // stores at the same place: all that allocate do.
-                    let comes = cause.needed.iter().any(|id| after(coming, id));
-                    let is_there = first.is_none_or(|first| first.is_some());
-                    is_there && !whole && (comes || cause.needed.is_empty())
-                }
-            }
-        });
-        let Some(cause) = cause else { return false };
-        cause.states += 1;
-        true
-    }
-
-    /// Looks up which places an operation stores at.
-    fn know_operation(&mut self, phase: Phase) {
-        let list = phase.list();
-        if self.operation.0 != Some(list) {
-            let nodes = self.begin_of(phase)..self.end_of(phase);
-            let sites = nodes.map(|index| (self.subject.site(NodeId(index as u32)), index));
-            self.operation = (Some(list), Ends::of(sites));
-        }
-    }
-
-    fn end_of(&self, phase: Phase) -> usize {
-        let end = |operation| self.subject.span(operation).end;
-        phase.operation().map_or(self.subject.nodes(), end)
-    }
-
-    fn begin_of(&self, phase: Phase) -> usize {
-        let operation = phase.operation();
-        operation.map_or(0, |operation| self.subject.span(operation).begin)
     }
 
     /// Causes with the same stores are one, told by its smallest state.
@@ -336,18 +262,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
 
     /// Checks a state: what is durable at the point and these nodes.
     fn observe(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<Observed, WorkerError> {
-        let variant = self.variant.min(self.checker.variants(nodes) - 1);
-        let patch = self.checker.patch(nodes, variant);
-        let image = self.checker.hash_with(&patch);
-        let key = self.subject.key(phase, image);
-        if let Some(observed) = self.table.observed(key) {
-            return Ok(observed);
-        }
-        let ended = self.checker.run(&patch, phase, false)?;
-        self.causes.checks += 1;
-        let observed = self.subject.observe(phase, &ended);
-        self.table.resolve(key, observed);
-        Ok(observed)
+        self.witness.observe(phase, nodes, self.variant)
     }
 
     fn fails(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<bool, WorkerError> {
@@ -384,7 +299,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         point: &Point<'_>,
         cut: &Cut,
     ) -> Result<Option<Cause>, WorkerError> {
-        let begin = self.begin_of(point.phase);
+        let begin = begin_of(self.subject, point.phase);
         let lost = point.frontier.lost(cut);
         let is_earlier = |id: &NodeId| id.index() < begin;
         let earlier: Vec<NodeId> = lost.iter().filter(|id| is_earlier(id)).copied().collect();
@@ -392,11 +307,23 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
             return Ok(None);
         }
         let kept = point.frontier.kept(cut);
-        let mut whole: Vec<NodeId> = kept.iter().chain(&earlier).copied().collect();
-        whole.sort_unstable();
-        if self.fails(point.phase, &whole)? {
+        let with = |kept: &[NodeId]| {
+            let mut whole: Vec<NodeId> = kept.iter().chain(&earlier).copied().collect();
+            whole.sort_unstable();
+            whole
+        };
+        if !self.fails(point.phase, &with(&kept))? {
+            let needed = self.first_of_chains(point, point.phase, &kept, &earlier)?;
+            let cause = self.cause(point, Kind::Durability, needed, None, kept, lost)?;
+            return Ok(Some(cause));
+        }
+        // What this operation did may do harm as well; the same without that.
+        let (kept, own): (Vec<NodeId>, Vec<NodeId>) = kept.iter().partition(|id| is_earlier(id));
+        if !self.fails(point.phase, &kept)? || self.fails(point.phase, &with(&kept))? {
             return Ok(None);
         }
+        let mut lost: Vec<NodeId> = lost.into_iter().chain(own).collect();
+        lost.sort_unstable();
         let needed = self.first_of_chains(point, point.phase, &kept, &earlier)?;
         let cause = self.cause(point, Kind::Durability, needed, None, kept, lost)?;
         Ok(Some(cause))
@@ -432,7 +359,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
                 let needed = self.first_of_chains(point, phase, &kept, &lost)?;
                 // What an operation that had returned left behind was late already, whichever
                 // store of this one shows it.
-                let begin = self.begin_of(phase);
+                let begin = begin_of(self.subject, phase);
                 let (kind, ahead) = match needed.iter().all(|id| id.index() < begin) {
                     true => (Kind::Durability, None),
                     false => (Kind::Ordering, ahead),
@@ -486,7 +413,7 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
         prefix: &[NodeId],
         ahead: Option<NodeId>,
     ) -> Result<Option<NodeId>, WorkerError> {
-        let end = self.end_of(phase);
+        let end = end_of(self.subject, phase);
         let first = ahead.map_or(0, |ahead| ahead.index() + 1);
         let pending: FxHashSet<NodeId> = point
             .frontier

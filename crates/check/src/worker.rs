@@ -71,6 +71,8 @@ pub enum WorkerError {
     Server(#[from] ServerError),
     #[error("the files of a check in {}: {source}", folder.display())]
     Files { folder: PathBuf, source: io::Error },
+    #[error("the search has stopped")]
+    Stopped,
 }
 
 /// What one check needs to know of its operations.

@@ -46,6 +46,8 @@ pub struct TestFigures {
     pub inconsistent_states: u64,
     pub unstable_states: u64,
     pub unexplained_states: u64,
+    /// States that were tried to explain failing ones, and for nothing else.
+    pub explaining_states: u64,
     /// Crash points at which a budget left something out, and those never reached.
     pub points_cut: u64,
     pub points_left: u64,

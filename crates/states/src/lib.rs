@@ -63,6 +63,11 @@ pub trait Strategy: Send {
         true
     }
 
+    /// Whether a state need not be tried that, were it to fail, a known cause would explain.
+    fn is_content_with_causes(&self) -> bool {
+        false
+    }
+
     /// Crash states to try at a point, each at most once, best first.
     fn cuts<'a>(&'a mut self, frontier: &'a Frontier) -> Box<dyn Iterator<Item = Cut> + 'a>;
 

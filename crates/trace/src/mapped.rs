@@ -101,8 +101,14 @@ impl Appender {
     )]
     fn map(file: &File, base: u64, length: usize) -> io::Result<memmap2::MmapMut> {
         let end = base + length as u64;
-        // Reserved, so that a full disk is an error here and no SIGBUS at some store.
-        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, end) {
+        // Reserved, so that a full disk is an error here and no SIGBUS at some store; what lies
+        // before it was, and to go over that again would take longer each time.
+        match rustix::fs::fallocate(
+            file,
+            rustix::fs::FallocateFlags::empty(),
+            base,
+            length as u64,
+        ) {
             Ok(()) => {}
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => file.set_len(end)?,
             Err(error) => return Err(error.into()),

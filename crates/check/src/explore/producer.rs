@@ -1,6 +1,7 @@
 //! The thread that walks: it asks the strategy for the states of each moment, and hands those that
 //! were not met before to the workers.
 
+use super::learn::Unexplained;
 use super::progress::{Progress, Taken};
 use super::{Job, Shared, Watcher};
 use crate::server::End;
@@ -8,17 +9,15 @@ use crate::subject::{Content as _, Place, Subject};
 use crate::table::{Key, Met, Sighting};
 use crate::timeline::{Assumption, ListId, Moment, Phase};
 use crate::worker::WorkerError;
-use crashpoint_persist::graph::{Frontier, NodeId};
+use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use crashpoint_states::{Choice, KindId, Point, Strategy};
 use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
-
-/// Nodes of a chain that are looked at, one by one from its end.
-const LONG_CHAIN: usize = 64;
 
 /// States that a moment at which an operation has returned gets whatever is left of the budget.
 const MOST_CHAINS: usize = 64;
@@ -28,19 +27,24 @@ const ENOUGH_FAILED: usize = 3;
 
 /// The walking thread.
 pub struct Producer<'s, 'a, S: Subject> {
-    shared: &'s Shared<'a, S>,
+    pub(super) shared: &'s Shared<'a, S>,
     to_workers: SyncSender<Job<S::Patch>>,
     /// What is durable.
-    content: S::Content,
+    pub(super) content: S::Content,
     durable: usize,
-    list: Option<ListId>,
-    varying: Arc<Vec<Place>>,
-    progress: Progress,
+    pub(super) list: Option<ListId>,
+    pub(super) varying: Arc<Vec<Place>>,
+    pub(super) progress: Progress,
     /// Its name, and its number among those that are used.
     strategy: &'static str,
-    number: usize,
+    pub(super) number: usize,
     /// No other strategy comes back to a list of operations.
     is_last: bool,
+    pub(super) unexplained: Unexplained,
+    /// Of the moment, chains of which alone something was lost, and what was kept of them.
+    single_losses: Vec<(usize, usize)>,
+    /// The strategy is content with causes.
+    is_learning: bool,
 }
 
 /// Where a moment's part of the budget ends.
@@ -76,6 +80,9 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             strategy: strategy.1,
             number: strategy.0,
             is_last: strategy.0 + 1 == shared.tried_by.len(),
+            unexplained: Unexplained::new(),
+            single_losses: Vec::new(),
+            is_learning: false,
         }
     }
 
@@ -83,6 +90,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     pub fn walk(mut self, strategy: &mut dyn Strategy, watcher: &dyn Watcher) -> Progress {
         let subject = self.shared.subject;
         let points = subject.points();
+        self.is_learning = strategy.is_content_with_causes();
         subject.moments(&mut |moment, assumed| {
             watcher.progress(
                 moment.index,
@@ -149,34 +157,41 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
 
     /// Waits until all jobs are done, so that what follows depends on results and not on who was
     /// faster.
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let open = self.shared.open.lock().expect("no panic");
         let done = self.shared.done.wait_while(open, |open| *open > 0);
         drop(done.expect("no panic"));
     }
 
     /// When an operation has returned: the last node of each chain without which, all else being
-    /// kept, the state fails.
+    /// kept, the state fails, or would if somebody tried it.
     ///
     /// The finding is made; were the node lost in later states too, they would all fail for the
     /// same reason and hide what else is wrong, and their number would double with each such node.
     fn harmful(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
-        let mut harmful = Vec::new();
-        for (index, chain) in frontier.chains.iter().enumerate() {
-            let mut fails = |kept: &usize| {
-                let mut cut = frontier.all();
-                cut.0[index] = *kept as u32;
-                let cut = frontier.floor(cut);
+        let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+        for (chain, kept) in std::mem::take(&mut self.single_losses) {
+            if last.get(&chain).is_some_and(|known| *known >= kept) {
+                continue;
+            }
+            let mut cut = frontier.all();
+            cut.0[chain] = kept as u32;
+            let cut = frontier.floor(cut);
+            let causes = &self.progress.causes;
+            let fails = causes.need(self.shared.subject, &frontier.lost(&cut)) || {
                 let key = self.key(moment.phase, &frontier.kept(&cut), 0).0;
                 let table = self.shared.table.lock().expect("no panic");
                 let observed = table.observed(key);
                 observed.is_some_and(|observed| observed.fails(moment.phase))
             };
-            let mut last = (0..chain.nodes.len()).rev().take(LONG_CHAIN);
-            let last = last.find(|kept| fails(kept));
-            harmful.extend(last.map(|kept| chain.nodes[kept]));
+            if fails {
+                last.insert(chain, kept);
+            }
         }
-        harmful
+        let nodes = last.into_iter();
+        nodes
+            .map(|(chain, kept)| frontier.chains[chain].nodes[kept])
+            .collect()
     }
 
     /// The last node of each chain that comes from a place in the program of which it is known that
@@ -192,7 +207,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     }
 
     /// What a state is known by, and what it has on top of what is durable.
-    fn key(&mut self, phase: Phase, kept: &[NodeId], variant: u8) -> (Key, S::Patch) {
+    pub(super) fn key(&mut self, phase: Phase, kept: &[NodeId], variant: u8) -> (Key, S::Patch) {
         let patch = self.content.patch(kept, variant);
         let image = self.content.hash_with(&patch);
         (self.shared.subject.key(phase, image), patch)
@@ -274,6 +289,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         let before = self.progress.taken[moment.index];
         if !before.is_done {
             let taken = self.offer_some(moment, &frontier, before, strategy);
+            self.learn(moment, &frontier);
             self.progress.taken[moment.index] = taken;
             let chosen = taken.cuts - before.cuts;
             self.progress.statistics.chosen += chosen;
@@ -292,6 +308,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     ) -> Taken {
         let most = self.shared.limits.states_per_point;
         let share = self.share(moment, frontier);
+        self.single_losses.clear();
         let mut taken = before;
         for choice in strategy.choices(frontier).skip(before.cuts as usize) {
             if most > 0 && taken.cuts == most {
@@ -303,6 +320,14 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return taken;
             }
             taken.cuts += 1;
+            if moment.returned {
+                self.single_losses
+                    .extend(single_loss(frontier, &choice.cut));
+            }
+            if self.is_learning && self.is_explained(moment, frontier, &choice.cut) {
+                self.progress.statistics.settled += 1;
+                continue;
+            }
             if choice.kind.is_some_and(|kind| self.is_settled(kind)) {
                 self.progress.statistics.settled += 1;
                 continue;
@@ -374,6 +399,9 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             variant,
             found_by: self.strategy,
         };
+        if self.is_learning {
+            self.unexplained.push((key, sighting.clone()));
+        }
         let mut table = self.shared.table.lock().expect("no panic");
         let met = table.meet(key, sighting);
         drop(table);
@@ -383,13 +411,20 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 let list = self.shared.subject.list(moment.phase);
                 self.progress.of_list(list).1 += 1;
             }
+            Met::Known if self.progress.asked.remove(&key) => {
+                // It was tried already, to explain another one.
+                self.progress.offered += 1;
+                self.shared.tried.fetch_add(1, Ordering::Relaxed);
+                self.shared.tried_by[self.number].fetch_add(1, Ordering::Relaxed);
+                return;
+            }
             Met::Known | Met::Again => {
                 self.progress.statistics.duplicates += 1;
                 self.progress.offered += u64::from(met == Met::Known);
                 return;
             }
         }
-        let job = Job {
+        self.send(Job {
             durable: moment.durable.len(),
             order: moment.order,
             patch,
@@ -397,9 +432,27 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             phase: moment.phase,
             strategy: self.number,
             varying: Arc::clone(&self.varying),
-        };
+            is_asked: false,
+        });
+    }
+
+    pub(super) fn send(&self, job: Job<S::Patch>) {
         *self.shared.open.lock().expect("no panic") += 1;
         // Workers end only after the queue is closed.
         let _ = self.to_workers.send(job);
     }
+}
+
+/// The chain that has lost something, and how much of it was kept, if all else is kept that can be.
+/// What needs a lost node is younger, so that it can only be the chain with the oldest one.
+fn single_loss(frontier: &Frontier, cut: &Cut) -> Option<(usize, usize)> {
+    let chains = frontier.chains.iter().zip(&cut.0).enumerate();
+    let first_lost = chains.filter_map(|(index, (chain, kept))| {
+        let kept = *kept as usize;
+        Some((*chain.nodes.get(kept)?, index, kept))
+    });
+    let (_, chain, kept) = first_lost.min()?;
+    let mut alone = frontier.all();
+    alone.0[chain] = kept as u32;
+    (frontier.floor(alone) == *cut).then_some((chain, kept))
 }

@@ -2,6 +2,7 @@
 
 use super::{Shared, Statistics};
 use crate::journal::{How, Result as JournalResult};
+use crate::minimise::Causes;
 use crate::table::{Key, Table};
 use crate::timeline::{Assumption, ListId, Phase};
 use crashpoint_states::KindId;
@@ -57,6 +58,9 @@ pub struct Progress {
     /// By moment, as far as the walk got; of one strategy.
     pub taken: Vec<Taken>,
     pub kinds: FxHashMap<KindId, Alike>,
+    /// Why states fail, as far as it was looked for, and what was tried for that alone.
+    pub causes: Causes,
+    pub asked: FxHashSet<Key>,
     /// By moment, whether its possible states were counted.
     pub counted: Vec<bool>,
     /// By the run that is resumed: the budget is for both.
@@ -81,6 +85,8 @@ impl Progress {
             harmful: FxHashSet::default(),
             taken: Vec::new(),
             kinds: FxHashMap::default(),
+            causes: Causes::default(),
+            asked: FxHashSet::default(),
             counted: Vec::new(),
             tried_before: known.iter().filter(was_tried).count() as u64,
             offered: 0,
@@ -130,6 +136,7 @@ impl Progress {
 
     pub fn end(mut self) -> (Statistics, Vec<Assumption>) {
         self.statistics.points = self.counted.len() as u64;
+        self.statistics.asked = self.asked.len() as u64;
         // What nobody looked at was not counted.
         self.statistics.exact &= self.counted.iter().all(|counted| *counted);
         (self.statistics, self.assumptions)

@@ -1,49 +1,78 @@
 //! Making states smaller: what need not be lost, what need not be there, and of what is lost the
 //! stores that matter.
 
-use super::{Minimiser, Point, STEPS, without};
-use crate::subject::{Checker, Subject};
+use super::{Minimiser, Point, STEPS, Witness, begin_of, without};
+use crate::subject::Subject;
 use crate::timeline::Phase;
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, NodeId};
+use std::ops::Range;
 
-impl<S: Subject, C: Checker<Patch = S::Patch>> Minimiser<'_, S, C> {
+impl<S: Subject, W: Witness> Minimiser<'_, S, W> {
     /// Keeps whatever can be kept.
-    pub(super) fn fewest_lost(
+    pub(super) fn fewest_lost(&mut self, point: &Point<'_>, cut: Cut) -> Result<Cut, WorkerError> {
+        self.fewer_lost(point, cut, 0..point.frontier.chains.len())
+    }
+
+    /// Of some chains: all of them at once if that can be, else each half. Most have nothing to do
+    /// with it where much is lost.
+    fn fewer_lost(
         &mut self,
         point: &Point<'_>,
-        mut cut: Cut,
+        cut: Cut,
+        chains: Range<usize>,
     ) -> Result<Cut, WorkerError> {
         let frontier = point.frontier;
-        for chain in 0..frontier.chains.len() {
-            let length = frontier.chains[chain].nodes.len();
-            let kept = cut.0[chain] as usize;
-            for more in steps(kept, length) {
+        let length = |chain: usize| frontier.chains[chain].nodes.len();
+        let open: Vec<usize> = chains
+            .filter(|chain| (cut.0[*chain] as usize) < length(*chain))
+            .collect();
+        let (Some(first), Some(last)) = (open.first(), open.last()) else {
+            return Ok(cut);
+        };
+        if let [chain] = open[..] {
+            for more in steps(cut.0[chain] as usize, length(chain)) {
                 let mut wanted = cut.clone();
                 wanted.0[chain] = more as u32;
                 let wanted = frontier.ceiling(wanted);
                 if self.fails(point.phase, &frontier.kept(&wanted))? {
-                    cut = wanted;
-                    break;
+                    return Ok(wanted);
                 }
             }
+            return Ok(cut);
         }
-        Ok(cut)
+        let mut wanted = cut.clone();
+        for chain in &open {
+            wanted.0[*chain] = length(*chain) as u32;
+        }
+        let wanted = frontier.ceiling(wanted);
+        if self.fails(point.phase, &frontier.kept(&wanted))? {
+            return Ok(wanted);
+        }
+        let middle = open[open.len() / 2];
+        let cut = self.fewer_lost(point, cut, *first..middle)?;
+        self.fewer_lost(point, cut, middle..last + 1)
     }
 
-    /// How many of the kept nodes it takes, from the first on.
+    /// How many of the kept nodes it takes, from the first on. What operations before this one kept
+    /// was acknowledged, and stays if it does no harm.
     pub(super) fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, WorkerError> {
-        if kept.len() <= STEPS {
-            for count in 0..kept.len() {
+        let begin = begin_of(self.subject, phase);
+        let before = kept.partition_point(|id| id.index() < begin);
+        let (mut passes, mut fails) = match self.fails(phase, &kept[..before])? {
+            true => (0, before),
+            false => (before, kept.len()),
+        };
+        if fails - passes <= STEPS {
+            for count in passes..fails {
                 if self.fails(phase, &kept[..count])? {
                     return Ok(count);
                 }
             }
-            return Ok(kept.len());
+            return Ok(fails);
         }
-        let (mut passes, mut fails) = (0, kept.len());
-        if self.fails(phase, &[])? {
-            return Ok(0);
+        if self.fails(phase, &kept[..passes])? {
+            return Ok(passes);
         }
         while passes + 1 < fails {
             let middle = passes + (fails - passes) / 2;

@@ -33,6 +33,7 @@ pub fn print(report: &Report, output: &mut Output) -> io::Result<()> {
         strategy,
         model,
         unexplained_states,
+        explaining_states,
         clusters,
         conditions,
         model_shown_by: _,
@@ -48,10 +49,10 @@ pub fn print(report: &Report, output: &mut Output) -> io::Result<()> {
          {at_least}{possible} crash states are possible\n\
          {chosen_states} chosen: {duplicate_states} with an image met before, {pruned_states} \
          that differ only in what was not read ({audited_states} of these tried all the same), \
-         {settled_states} of a kind that had failed often enough, {tried_states} tried \
+         {settled_states} of a kind that had failed often enough or with a known cause, {tried_states} tried \
          ({states_per_second:.0} per second), {resumed_states} known from before\n\
          {inconsistent_states} inconsistent in {clusters} kinds, {unstable_states} without a \
-         verdict, {unexplained_states} not explained\n\
+         verdict, {unexplained_states} not explained; {explaining_states} more tried to explain them\n\
          {points_cut} crash points cut short by a budget, {points_left} not reached\n"
     );
     if *behaviours > 0 {

@@ -279,6 +279,7 @@ pub fn report(
             model: plan::model(settings.target.model).name().to_owned(),
             operations: tested.timeline.operations.len() as u64,
             unexplained_states: tested.causes.unexplained,
+            explaining_states: statistics.asked + tested.causes.checks,
             conditions: tested.conditions.clone(),
             strategy: tested.strategy.clone(),
             behaviours: tested.behaviours.0,

@@ -64,7 +64,9 @@ impl Spot {
             }
             Spot::Call { name, file } => {
                 let (called, paths) = parts(&place.call);
-                plain(called) == name && paths.iter().any(|path| matches(file, last(path)))
+                let folders = file.matches('/').count();
+                let is_it = |path: &&str| matches(file, last(path, folders));
+                plain(called) == name && paths.iter().any(is_it)
             }
         }
     }
@@ -76,8 +78,10 @@ fn parts(call: &str) -> (&str, Vec<&str>) {
     (name, arguments.split('"').skip(1).step_by(2).collect())
 }
 
-fn last(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+/// A file's name, and so many folders that it lies in.
+fn last(path: &str, folders: usize) -> &str {
+    let begin = path.rmatch_indices('/').nth(folders);
+    begin.map_or(path, |(slash, _)| &path[slash + 1..])
 }
 
 /// Which of several calls for one thing a program uses is up to its libraries.

@@ -139,18 +139,19 @@ impl Counter<'_> {
 
     fn count_group(&mut self, chains: &[u32]) -> BigUint {
         if self.work < chains.len() {
-            self.exact = false;
-            let undecided = chains.iter().map(|chain| {
-                let at = *chain as usize;
-                u64::from(self.high[at] - self.low[at])
-            });
-            return BigUint::from(undecided.sum::<u64>() + 1);
+            return self.at_least(chains);
         }
         self.work -= chains.len();
         let pivot = self.pivot(chains);
         let (mut first, most) = (self.low[pivot as usize], self.high[pivot as usize]);
         let mut ends = self.differences(pivot);
         ends.push(most + 1);
+        // Each value of the pivot goes over all of them.
+        let cost = chains.len() * ends.len();
+        if self.work < cost {
+            return self.at_least(chains);
+        }
+        self.work -= cost;
         let mut sum = BigUint::ZERO;
         for end in ends {
             let before = self.trail.len();
@@ -160,6 +161,16 @@ impl Counter<'_> {
             first = end;
         }
         sum
+    }
+
+    /// What a group has that there is no more work for.
+    fn at_least(&mut self, chains: &[u32]) -> BigUint {
+        self.exact = false;
+        let undecided = chains.iter().map(|chain| {
+            let at = *chain as usize;
+            u64::from(self.high[at] - self.low[at])
+        });
+        BigUint::from(undecided.sum::<u64>() + 1)
     }
 
     /// The chain with the most open ties; the middle one of several, which splits a long row of

@@ -367,6 +367,7 @@ impl Test<'_> {
                 model_shown_by: shown_by(&self.settings.target.fs),
                 operations: files.outputs() as u64,
                 unexplained_states: causes.unexplained,
+                explaining_states: statistics.asked + causes.checks,
                 behaviours: strategies.behaviours(),
                 representatives: strategies.representatives(),
                 ..super::tell::figures(self.settings, &statistics, seconds)

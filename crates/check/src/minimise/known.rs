@@ -1,0 +1,127 @@
+//! States that a known cause explains: were they to fail, they would be counted there.
+
+use super::{Cause, Causes, Kind, Point};
+use crate::subject::Subject;
+use crate::timeline::{ListId, Phase};
+use crashpoint_persist::graph::{Cut, NodeId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+impl Causes {
+    /// Whether something that should have been durable when it was acknowledged is among these.
+    pub(crate) fn need(&self, subject: &impl Subject, lost: &[NodeId]) -> bool {
+        let of_kind = |cause: &&Cause| cause.kind == Kind::Durability;
+        let mut needed = self.causes.iter().filter(of_kind).flat_map(|c| &c.needed);
+        needed.any(|id| {
+            let site = subject.site(*id);
+            lost.iter().any(|lost| subject.site(*lost) == site)
+        })
+    }
+
+    /// Whether a known cause is at work in a state; it is counted there.
+    pub(crate) fn explain(&mut self, subject: &impl Subject, point: &Point<'_>, cut: &Cut) -> bool {
+        if self.causes.is_empty() {
+            return false;
+        }
+        let site = |id: &NodeId| subject.site(*id);
+        let lost = point.frontier.lost(cut);
+        let begin = begin_of(subject, point.phase);
+        let is_earlier = |id: &&NodeId| id.index() < begin;
+        let earlier: FxHashSet<u64> = lost.iter().filter(is_earlier).map(site).collect();
+        let lost: FxHashSet<u64> = lost.iter().map(site).collect();
+        let durable = point.durable.iter().rev();
+        let of_operation = durable.take_while(|id| id.index() >= begin);
+        let mut of_operation: Vec<NodeId> = of_operation.copied().collect();
+        let kept_pending = point.frontier.kept(cut);
+        let kept: FxHashSet<u64> = kept_pending.iter().chain(&of_operation).map(site).collect();
+        of_operation.extend(kept_pending.iter().filter(|id| id.index() >= begin));
+        let there = Ends::of(of_operation.iter().map(|id| (site(id), id.index())));
+        self.operation.know(subject, point.phase);
+        let coming = &self.operation.ends;
+        let acknowledged = matches!(point.phase, Phase::Amid { .. } | Phase::After(_));
+        let cause = self.causes.iter_mut().find(|cause| {
+            let was_acknowledged = cause.needed.iter().any(|id| earlier.contains(&site(id)));
+            let any_lost = cause.needed.iter().any(|id| lost.contains(&site(id)));
+            let ahead = cause
+                .ahead
+                .as_ref()
+                .is_none_or(|id| kept.contains(&site(id)));
+            match cause.kind {
+                Kind::Ordering => any_lost && ahead,
+                Kind::Durability => any_lost && acknowledged || was_acknowledged,
+                Kind::Atomicity => {
+                    let first = cause.ahead.as_ref().map(|id| there.first(site(id)));
+                    let after = |ends: &Ends, id: &NodeId| match first {
+                        Some(first) => ends.last(site(id)) > first,
+                        None => ends.last(site(id)).is_some(),
+                    };
+                    let whole = cause.needed.iter().any(|id| after(&there, id));
+                    // An operation that does not make it whole has a cause of its own, though it
+                    // stores at the same place: all that allocate do.
+                    let comes = cause.needed.iter().any(|id| after(coming, id));
+                    let is_there = first.is_none_or(|first| first.is_some());
+                    is_there && !whole && (comes || cause.needed.is_empty())
+                }
+            }
+        });
+        let Some(cause) = cause else { return false };
+        cause.states += 1;
+        true
+    }
+}
+
+/// All places that an operation stores at, kept for the next state of it.
+#[derive(Debug, Default)]
+pub struct Places {
+    list: Option<ListId>,
+    ends: Ends,
+}
+
+impl Places {
+    fn know(&mut self, subject: &impl Subject, phase: Phase) {
+        let list = phase.list();
+        if self.list != Some(list) {
+            let nodes = begin_of(subject, phase)..end_of(subject, phase);
+            let sites = nodes.map(|index| (subject.site(NodeId(index as u32)), index));
+            *self = Places {
+                list: Some(list),
+                ends: Ends::of(sites),
+            };
+        }
+    }
+}
+
+/// For places in the program, which of the nodes that come from there are first and last.
+#[derive(Debug, Default)]
+struct Ends(FxHashMap<u64, (usize, usize)>);
+
+impl Ends {
+    fn of(nodes: impl Iterator<Item = (u64, usize)>) -> Ends {
+        let mut ends = Ends::default();
+        for (site, node) in nodes {
+            let (first, last) = ends.0.entry(site).or_insert((node, node));
+            *first = node.min(*first);
+            *last = node.max(*last);
+        }
+        ends
+    }
+
+    fn first(&self, site: u64) -> Option<usize> {
+        self.0.get(&site).map(|(first, _)| *first)
+    }
+
+    fn last(&self, site: u64) -> Option<usize> {
+        self.0.get(&site).map(|(_, last)| *last)
+    }
+}
+
+/// Nodes issued before the operation.
+pub fn begin_of(subject: &impl Subject, phase: Phase) -> usize {
+    let begin = |operation| subject.span(operation).begin;
+    phase.operation().map_or(0, begin)
+}
+
+/// Nodes issued before it returned.
+pub fn end_of(subject: &impl Subject, phase: Phase) -> usize {
+    let end = |operation| subject.span(operation).end;
+    phase.operation().map_or(subject.nodes(), end)
+}
