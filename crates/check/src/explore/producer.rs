@@ -456,3 +456,35 @@ fn single_loss(frontier: &Frontier, cut: &Cut) -> Option<(usize, usize)> {
     alone.0[chain] = kept as u32;
     (frontier.floor(alone) == *cut).then_some((chain, kept))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashpoint_persist::graph::{Chain, Implication};
+
+    /// Two chains of two nodes; the second node of the other one needs the first of this one.
+    fn frontier() -> Frontier {
+        let chain = |nodes: [u32; 2]| Chain {
+            nodes: nodes.map(NodeId).to_vec(),
+        };
+        let tie = Implication {
+            if_chain: 1,
+            if_more_than: 1,
+            then_chain: 0,
+            then_least: 1,
+        };
+        Frontier::new(4, vec![chain([0, 2]), chain([1, 3])], vec![tie])
+    }
+
+    #[test]
+    fn a_single_loss_takes_with_it_what_needs_it_and_nothing_else() {
+        let loss = |kept: [u32; 2]| single_loss(&frontier(), &Cut(kept.to_vec()));
+        assert_eq!(loss([2, 2]), None);
+        assert_eq!(loss([1, 2]), Some((0, 1)));
+        assert_eq!(loss([2, 0]), Some((1, 0)));
+        assert_eq!(loss([0, 1]), Some((0, 0)));
+        for more in [[1, 1], [0, 0], [1, 0]] {
+            assert_eq!(loss(more), None);
+        }
+    }
+}

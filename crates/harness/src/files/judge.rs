@@ -158,6 +158,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_spot_may_name_the_folder_of_a_file() {
+        let spot = |file: &str| Spot::Call {
+            name: "write".into(),
+            file: file.into(),
+        };
+        let blob = place(0, "write(\"db/blobs/206\", 9 bytes at 0)");
+        let other = place(0, "write(\"db/db\", 9 bytes at 0)");
+        assert!(spot("blobs/*").is_at(&blob) && spot("206").is_at(&blob));
+        assert!(!spot("blobs/*").is_at(&other) && spot("db").is_at(&other));
+    }
+
     fn case() -> FileCase {
         let mark = |side, spot| FileMark {
             variant: "BUG_A".into(),
