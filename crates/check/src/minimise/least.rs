@@ -46,7 +46,10 @@ impl<S: Subject, W: Witness> Minimiser<'_, S, W> {
             wanted.0[*chain] = length(*chain) as u32;
         }
         let wanted = frontier.ceiling(wanted);
-        if self.fails(point.phase, &frontier.kept(&wanted))? {
+        // That all of it fails may have a reason of its own, which is not to hide what each loss
+        // does alone.
+        let is_all = wanted == frontier.all();
+        if !is_all && self.fails(point.phase, &frontier.kept(&wanted))? {
             return Ok(wanted);
         }
         let middle = open[open.len() / 2];
