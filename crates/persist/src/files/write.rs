@@ -370,11 +370,24 @@ impl<'a> Walker<'a> {
             data: Data::Zeros(to - from),
             through: Through::Cache,
         };
+        let unit = match self.model.data.tear {
+            Tear::Sector => SECTOR_BYTES,
+            Tear::Block | Tear::Call => BLOCK_BYTES,
+        };
         match self.class(inode, from, to) {
-            Class::Over if self.model.data.tear == Tear::Sector => self.write_sectors(piece),
+            Class::Over if unit == SECTOR_BYTES => self.write_sectors(piece),
             Class::Over => self.overwrite(piece, BLOCK_BYTES).into_iter().collect(),
+            // The block may be on the disk already, so that this tears as an overwrite does.
             class @ (Class::Tail | Class::Fresh | Class::Both) => {
-                vec![self.put(piece, class, None, &[], Stand::Free, BLOCK_BYTES)]
+                let mut nodes = Vec::new();
+                let mut at = from;
+                while at < to {
+                    let next = to.min(floor(at, unit) + unit);
+                    let part = piece.slice(at, next);
+                    nodes.push(self.put(part, class, None, &[], Stand::Free, unit));
+                    at = next;
+                }
+                nodes
             }
         }
     }

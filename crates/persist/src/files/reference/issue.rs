@@ -247,17 +247,13 @@ impl<'a> Reference<'a> {
             return;
         }
         let class = self.class(inode, from, to);
-        let tears = class == Class::Over && self.fs != Fs::Btrfs;
+        let unit = match self.fs == Fs::Btrfs {
+            true => BLOCK_BYTES,
+            false => SECTOR_BYTES,
+        };
         let mut at = from;
         while at < to {
-            let next = match tears {
-                true => to.min((at / SECTOR_BYTES + 1) * SECTOR_BYTES),
-                false => to,
-            };
-            let unit = match tears {
-                true => SECTOR_BYTES,
-                false => BLOCK_BYTES,
-            };
+            let next = to.min((at / unit + 1) * unit);
             self.data(inode, at, &vec![0; (next - at) as usize], class, unit);
             at = next;
         }
