@@ -337,7 +337,10 @@ impl<S: Subject> Shared<'_, S> {
         }
         let observed = self.run(checker, job, pruning)?;
         let mut how = How::Tried;
-        if expected.is_some_and(|expected| expected != observed) {
+        if let Some(expected) = expected
+            && expected.worlds != observed.worlds
+            && self.shows_again(checker, job, observed)?
+        {
             // Something is read unseen: from here on nothing is pruned. What was pruned so far is
             // tried again by the caller, who looks at this.
             self.pruning.store(false, Ordering::Relaxed);
@@ -384,6 +387,18 @@ impl<S: Subject> Shared<'_, S> {
         }
         self.unstable.fetch_add(1, Ordering::Relaxed);
         Ok(again)
+    }
+
+    /// Whether it comes out the same once more. A program that goes astray may do so in one way or
+    /// the other, by what lies about in memory that is not persistent.
+    fn shows_again(
+        &self,
+        checker: &mut impl Checker<Patch = S::Patch>,
+        job: &Job<S::Patch>,
+        observed: Observed,
+    ) -> Result<bool, ExploreError> {
+        let again = checker.run(&job.patch, job.phase, false)?;
+        Ok(self.subject.observe(job.phase, &again).worlds == observed.worlds)
     }
 
     fn conclude(

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod addresses;
 pub mod at_once;
 pub mod behaviours;
 pub mod explore;

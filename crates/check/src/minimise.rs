@@ -96,8 +96,9 @@ pub struct Causes {
     operation: Places,
 }
 
-/// Failing states looked at, at each point and in all.
-const STATES_PER_POINT: usize = 16;
+/// Failing states looked at in vain at each point: they came down to a cause that was known. And all
+/// that are looked at.
+const IN_VAIN_PER_POINT: usize = 64;
 const STATES: usize = 2000;
 /// So long, once there is something to tell. Where a program hangs, each step waits for that.
 const TIME: Duration = Duration::from_secs(120);
@@ -210,22 +211,21 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
         let frontier = point.frontier;
         let mut states: Vec<&Failing> = failing.iter().collect();
         states.sort_by_key(|state| frontier.lost(&state.sighting.cut).len());
-        let mut looked = 0;
+        let mut in_vain = 0;
         for state in states {
             let cut = &state.sighting.cut;
             if self.causes.explain(self.subject, point, cut) {
                 continue;
             }
-            if looked == STATES_PER_POINT || self.is_spent() {
+            if in_vain == IN_VAIN_PER_POINT || self.is_spent() {
                 self.causes.unexplained += 1;
                 continue;
             }
-            looked += 1;
             self.looked += 1;
             self.variant = state.sighting.variant;
             self.found_by = state.sighting.found_by;
             let cause = self.explain(point, cut.clone())?;
-            self.add(cause);
+            in_vain += usize::from(!self.add(cause));
         }
         Ok(())
     }
@@ -235,8 +235,8 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
         self.looked == STATES || late
     }
 
-    /// Causes with the same stores are one, told by its smallest state.
-    fn add(&mut self, cause: Cause) {
+    /// Causes with the same stores are one, told by its smallest state. Says whether it is new.
+    fn add(&mut self, cause: Cause) -> bool {
         let key = |this: &Self, cause: &Cause| {
             let site = |id: &NodeId| this.subject.site(*id);
             let mut needed: Vec<u64> = cause.needed.iter().map(site).collect();
@@ -258,6 +258,7 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
             }
             None => self.causes.causes.push(cause),
         }
+        known.is_none()
     }
 
     /// Checks a state: what is durable at the point and these nodes.

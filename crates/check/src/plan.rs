@@ -5,7 +5,7 @@ use crate::judge::{Observed, Oracle, References, World, Worlds};
 use crate::server::Ended;
 use crate::table::Key;
 use crate::timeline::{ListId, Operations, Phase};
-use crate::worker::{List, Setup, Worker, WorkerError};
+use crate::worker::{List, Manner, Setup, Worker, WorkerError};
 use crashpoint_persist::graph::Model;
 use crashpoint_trace::Recording;
 use serde::{Deserialize, Serialize};
@@ -113,14 +113,15 @@ impl Plan<'_> {
     /// Starts the workers, and finds out with the first how they can run.
     pub fn workers(&self) -> Result<Vec<Worker<'_>>, WorkerError> {
         let jobs = self.jobs.max(1);
-        let mut first = Worker::start(&self.setup, &self.scratch, 0, jobs)?;
-        first.calibrate(&self.list(ListId(0), false))?;
-        let private = first.private;
+        let start = |number, manner| {
+            let numbers = (number, jobs);
+            Worker::start(&self.setup, &self.scratch, numbers, manner)
+        };
+        let mut first = start(0, Manner::default())?;
+        let manner = first.calibrate(&self.list(ListId(0), false))?;
         let mut workers = vec![first];
         for number in 1..jobs {
-            let mut worker = Worker::start(&self.setup, &self.scratch, number, jobs)?;
-            worker.private = private;
-            workers.push(worker);
+            workers.push(start(number, manner)?);
         }
         Ok(workers)
     }

@@ -1,5 +1,6 @@
 //! What runs a check: a target that waits at the door of `main`, or one that is started for each.
 
+use crate::addresses::Fixed;
 use crate::launch::Command;
 use crate::pin::Pinned;
 use crate::server::{Ended, Limits, Place, Server, ServerError};
@@ -20,6 +21,7 @@ impl Runner {
     ) -> Result<Runner, ServerError> {
         let _ = std::fs::remove_file(&place.socket);
         let _pinned = Pinned::to(processor);
+        let _fixed = Fixed::here();
         match Server::start(command, place) {
             Ok(server) => Ok(Runner::Served(server)),
             Err(ServerError::NotServed { .. }) if any_program => {

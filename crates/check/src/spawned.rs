@@ -3,6 +3,7 @@
 //! It runs in a process group of its own, which is killed when the run is over. What leaves the
 //! group on purpose is not found: the fork server is the one that leaves nothing behind.
 
+use crate::addresses::Fixed;
 use crate::launch::Command;
 use crate::server::{End, Ended, Limits, ServerError, drain};
 use rustix::process::{Pid, Signal};
@@ -30,6 +31,7 @@ impl Spawned {
 
     pub fn run(&mut self, limits: &Limits) -> Result<Ended, ServerError> {
         let mut command = self.command.to_std();
+        let fixed = Fixed::here();
         let began = Instant::now();
         let started = command
             .envs(self.environment.iter().map(|(name, value)| (*name, value)))
@@ -38,6 +40,7 @@ impl Spawned {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn();
+        drop(fixed);
         let mut child = started.map_err(|source| ServerError::Start {
             program: self.command.program(),
             source,

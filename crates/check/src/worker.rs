@@ -15,6 +15,7 @@ use crashpoint_persist::graph::Node;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How targets are started, the same for all workers.
 #[derive(Clone, Debug)]
@@ -48,6 +49,25 @@ pub struct Mapping {
     pub offset: u64,
 }
 
+/// How a target runs best, found out with one worker for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// Mappings are private, so that a run leaves the files as they are.
+    pub private: bool,
+    /// What the target allocates comes in huge pages. Each run has to touch its memory anew: a
+    /// library that allocates tens of megabytes at its start spends most of a check in page faults.
+    pub huge_pages: bool,
+}
+
+/// glibc's malloc, told to ask for huge pages and to take all memory from where they can be.
+const HUGE_PAGES: (&str, &str) = (
+    "GLIBC_TUNABLES",
+    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.top_pad=67108864",
+);
+
+/// Runs that use less of a processor have nothing to gain from huge pages.
+const WORTH_HUGE_PAGES: Duration = Duration::from_millis(3);
+
 pub struct Worker<'s> {
     setup: &'s Setup,
     paths: Paths,
@@ -56,8 +76,7 @@ pub struct Worker<'s> {
     pool: Pool,
     reads: Reads,
     list: Option<ListId>,
-    /// Mappings are private, so that a run leaves the files as they are.
-    pub private: bool,
+    manner: Manner,
     /// How often the server had to be started again.
     pub restarts: u32,
     /// What bounds a run.
@@ -91,8 +110,8 @@ impl<'s> Worker<'s> {
     pub fn start(
         setup: &'s Setup,
         scratch: &Path,
-        number: usize,
-        workers: usize,
+        (number, workers): (usize, usize),
+        manner: Manner,
     ) -> Result<Worker<'s>, WorkerError> {
         let processor = pin::processor(number, workers);
         let folder = scratch.join(format!("w{number}"));
@@ -112,7 +131,8 @@ impl<'s> Worker<'s> {
         let reads = Reads::create(&folder.join("reads"), pool.files()).map_err(files)?;
         std::fs::write(&paths.ops, "").map_err(files)?;
         std::fs::write(&paths.printed, "").map_err(files)?;
-        let runner = serve(setup, &folder, &paths, &reads, processor)?;
+        let huge_pages = manner.huge_pages;
+        let runner = serve(setup, &folder, &paths, &reads, processor, huge_pages)?;
         Ok(Worker {
             setup,
             paths,
@@ -121,7 +141,7 @@ impl<'s> Worker<'s> {
             pool,
             reads,
             list: None,
-            private: false,
+            manner,
             restarts: 0,
             limits: setup.limits,
             processor,
@@ -191,14 +211,14 @@ impl<'s> Worker<'s> {
             self.reads.clear().map_err(self.files())?;
         }
         let mut flags = 0;
-        if self.private {
+        if self.manner.private {
             flags |= flags::PRIVATE;
             self.pool.arm().map_err(self.files())?;
         }
         if mark {
             flags |= flags::READS;
         }
-        let mut private = self.private;
+        let mut private = self.manner.private;
         let mut ended = self.run_stubbornly(flags);
         if private
             && ended
@@ -228,8 +248,7 @@ impl<'s> Worker<'s> {
         match self.runner.run(flags, &self.limits) {
             Err(ServerError::Lost { .. }) => {
                 self.restarts += 1;
-                let (setup, processor) = (self.setup, self.processor);
-                self.runner = serve(setup, &self.folder, &self.paths, &self.reads, processor)?;
+                self.serve_again()?;
                 self.reads.clear().map_err(self.files())?;
                 Ok(self.runner.run(flags, &self.limits)?)
             }
@@ -237,18 +256,38 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Finds out, by one run as it stands, whether mappings can be private.
-    pub fn calibrate(&mut self, list: &List<'_>) -> Result<Ended, WorkerError> {
-        self.private = false;
+    fn serve_again(&mut self) -> Result<(), WorkerError> {
+        let (setup, processor) = (self.setup, self.processor);
+        let huge_pages = self.manner.huge_pages;
+        let (folder, paths, reads) = (&self.folder, &self.paths, &self.reads);
+        self.runner = serve(setup, folder, paths, reads, processor, huge_pages)?;
+        Ok(())
+    }
+
+    /// Finds out, by a few runs as it stands, how the target runs best.
+    pub fn calibrate(&mut self, list: &List<'_>) -> Result<Manner, WorkerError> {
+        self.manner = Manner::default();
         let shared = self.run(&Patch::new(), list, false)?;
-        let served = matches!(self.runner, Runner::Served(_));
-        if served {
-            self.private = true;
-            let private = self.run(&Patch::new(), list, false)?;
-            let same = private.end == shared.end && private.stdout == shared.stdout;
-            self.private = same && private.notes & NEEDS_SHARED == 0;
+        if !matches!(self.runner, Runner::Served(_)) {
+            return Ok(self.manner);
         }
-        Ok(shared)
+        let same = |ended: &Ended| ended.end == shared.end && ended.stdout == shared.stdout;
+        self.manner.private = true;
+        let private = self.run(&Patch::new(), list, false)?;
+        self.manner.private = same(&private) && private.notes & NEEDS_SHARED == 0;
+        let small = private.processor.min(shared.processor);
+        if small >= WORTH_HUGE_PAGES && std::env::var_os(HUGE_PAGES.0).is_none() {
+            self.manner.huge_pages = true;
+            self.serve_again()?;
+            let first = self.run(&Patch::new(), list, false)?;
+            let second = self.run(&Patch::new(), list, false)?;
+            let huge = first.processor.min(second.processor);
+            if !same(&first) || !same(&second) || huge > small * 3 / 4 {
+                self.manner.huge_pages = false;
+                self.serve_again()?;
+            }
+        }
+        Ok(self.manner)
     }
 }
 
@@ -258,6 +297,7 @@ fn serve(
     paths: &Paths,
     reads: &Reads,
     processor: Option<usize>,
+    huge_pages: bool,
 ) -> Result<Runner, WorkerError> {
     let files = |source| WorkerError::Files {
         folder: folder.to_owned(),
@@ -279,6 +319,9 @@ fn serve(
         // Bound once, before the first fork, instead of in each child.
         ("LD_BIND_NOW", "1".into()),
     ];
+    if huge_pages {
+        environment.push((HUGE_PAGES.0, HUGE_PAGES.1.into()));
+    }
     if let Some(preload) = &setup.preload {
         environment.push(("LD_PRELOAD", preload.clone()));
     }

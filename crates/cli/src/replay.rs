@@ -12,7 +12,7 @@ use crashpoint_check::judge::{Observed, first_difference};
 use crashpoint_check::launch::Paths;
 use crashpoint_check::server::{Ended, Limits};
 use crashpoint_check::spawned::Spawned;
-use crashpoint_check::worker::{List, Worker, WorkerError};
+use crashpoint_check::worker::{List, Manner, Worker, WorkerError};
 
 use crate::arguments;
 use crate::exit::{Ending, Exit};
@@ -179,7 +179,7 @@ fn lay_out(stored: &Stored, folder: &Path) -> Result<Paths, Error> {
 fn once(stored: &Stored, scratch: &Path) -> Result<Ended, Error> {
     let runtime = locate::library(locate::RUNTIME_SHARED)?;
     let setup = stored.setup(record::preload(&runtime, std::env::var_os("LD_PRELOAD")));
-    let mut worker = Worker::start(&setup, scratch, 0, 1)?;
+    let mut worker = Worker::start(&setup, scratch, (0, 1), Manner::default())?;
     let list = List {
         id: None,
         text: &stored.operations,

@@ -57,22 +57,24 @@ impl<S: Subject, W: Witness> Minimiser<'_, S, W> {
         self.fewer_lost(point, cut, middle..last + 1)
     }
 
-    /// How many of the kept nodes it takes, from the first on. What operations before this one kept
-    /// was acknowledged, and stays if it does no harm.
+    /// How many of the kept nodes it takes, from the first on: the last ones are taken away one by
+    /// one while it fails. Where it fails with fewer still after it was fine in between, that is
+    /// another failure. Where there are many, the rest goes by halves; what operations before this
+    /// one kept was acknowledged, and stays if it does no harm.
     pub(super) fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, WorkerError> {
-        let begin = begin_of(self.subject, phase);
-        let before = kept.partition_point(|id| id.index() < begin);
-        let (mut passes, mut fails) = match self.fails(phase, &kept[..before])? {
-            true => (0, before),
-            false => (before, kept.len()),
-        };
-        if fails - passes <= STEPS {
-            for count in passes..fails {
-                if self.fails(phase, &kept[..count])? {
-                    return Ok(count);
-                }
+        let mut fails = kept.len();
+        for _ in 0..STEPS {
+            if fails == 0 || !self.fails(phase, &kept[..fails - 1])? {
+                return Ok(fails);
             }
-            return Ok(fails);
+            fails -= 1;
+        }
+        let begin = begin_of(self.subject, phase);
+        let before = kept.partition_point(|id| id.index() < begin).min(fails);
+        let mut passes = 0;
+        match self.fails(phase, &kept[..before])? {
+            true => fails = before,
+            false => passes = before,
         }
         if self.fails(phase, &kept[..passes])? {
             return Ok(passes);
