@@ -11,6 +11,13 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+/// The cases' own settings keep `exhaustive` to a few dozen states of each crash point, so that the
+/// tests are short; here it is what is compared with.
+const EVERY_STATE: [&str; 4] = ["--states-per-point", "256", "--time", "60s"];
+
+/// Generated operations of the longer runs.
+const OPERATIONS: usize = 200;
+
 /// One program, over all its models.
 #[derive(Clone, Debug, Default)]
 struct Row {
@@ -138,22 +145,40 @@ fn memory(
     cases.retain(|case| is_store(case) && is_judged(case) && wanted(&case.name));
     let programs = on_all(&cases, |case| workshop.build(case, false));
     let programs: Vec<PathBuf> = programs.into_iter().collect::<Result<_, _>>()?;
-    let work: Vec<(&Case, &PathBuf)> = cases.iter().zip(&programs).collect();
+    // Representatives stand for what happens again and again: the case's own few operations, chosen
+    // so that each kind comes up, and as many that are like each other.
+    let built = || cases.iter().zip(&programs);
+    let own = built().map(|(case, program)| (case, program, None));
+    let more = built().map(|(case, program)| (case, program, Some(OPERATIONS)));
+    let work: Vec<(&Case, &PathBuf, Option<usize>)> = own.chain(more).collect();
     let rows = on_all(
         &work,
-        |(case, program)| -> Result<Row, crashpoint_harness::Error> {
+        |(case, program, operations)| -> Result<Row, crashpoint_harness::Error> {
+            let name = match operations {
+                Some(operations) => format!("{}, {operations} operations", case.name),
+                None => case.name.clone(),
+            };
+            let ours = Way {
+                operations: *operations,
+                ..Way::by(strategy)
+            };
+            let every = Way {
+                more: &EVERY_STATE,
+                operations: *operations,
+                ..Way::by("exhaustive")
+            };
             let mut sums = [Sum::default(); 2];
-            for (sum, strategy) in sums.iter_mut().zip([strategy, "exhaustive"]) {
-                let outcome = workshop.crash_program(case, program, &Way::by(strategy))?;
+            for (sum, way) in sums.iter_mut().zip([ours, every]) {
+                let outcome = workshop.crash_program(case, program, &way)?;
                 let verdict = judge_crash(case, &outcome);
-                complain(&case.name, strategy, &verdict.complaints());
+                complain(&name, way.strategy, &verdict.complaints());
                 let mut totals = CrashTotals::default();
                 totals.add(&outcome, &verdict);
                 *sum = totals.into();
             }
             let [ours, all] = sums;
             Ok(Row {
-                name: case.name.clone(),
+                name,
                 missed: usize::from(all.found > ours.found),
                 ours,
                 all,

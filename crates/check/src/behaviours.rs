@@ -1,8 +1,9 @@
 //! The update behaviours of a program that persists by memory, for representative testing.
 //!
 //! One walk over the recording notes of each node what it needs and when it is durable. What has a
-//! type is divided by objects and epochs, and everything by the calls that led to it: what a whole
-//! operation does goes over many objects, and raw bytes belong to none.
+//! type is divided by objects and epochs, what has none by the allocations that it lies in where
+//! these are known, and everything by the calls that led to it: what a whole operation does goes
+//! over many objects, and raw bytes may belong to none.
 
 use crate::timeline::Operations;
 use crashpoint_abi::record::FlushKind;
@@ -24,6 +25,12 @@ pub trait Known {
 
     /// The objects that a node is part of, innermost first; none if its type is not known.
     fn members(&mut self, node: &Node) -> SmallVec<[Member; 2]>;
+
+    /// The next event, before its nodes are asked about.
+    fn see(&mut self, event: &Event<'_>);
+
+    /// Where its type is not known, the allocation that a node lies in.
+    fn allocation(&mut self, node: &Node) -> Option<Member>;
 }
 
 /// What became of the nodes.
@@ -32,13 +39,18 @@ pub struct Divided {
     pub plan: Plan,
     /// What each node needs, and when it is durable.
     pub facts: Facts,
-    /// Nodes that belong to an object, and those that no type is known of.
-    pub typed: usize,
+    /// Nodes in all; those that no type is known of; and of these, those that lie in an object whose
+    /// allocation is known.
+    pub nodes: usize,
     pub untyped: usize,
+    pub allocated: usize,
 }
 
 /// A loop over operations ends a round with each of them; this is for loops that tell nothing.
 const MOST_STEPS: usize = 4096;
+
+/// Returns of operations amid others that are looked at.
+const MOST_AMID: usize = 16;
 
 /// Divides a recording, and says what is to be tried.
 pub fn plan(
@@ -71,12 +83,16 @@ pub fn plan(
         most_steps: MOST_STEPS,
     };
     calls.behaviours(time, rounds, &mut builder);
-    let typed = noted.updates.len();
-    let plan = builder.finish(&noted.acknowledged);
+    let plan = Plan {
+        returned_amid: noted.amid,
+        ..builder.finish(&noted.acknowledged)
+    };
+    let nodes = facts.nodes.len();
     Divided {
         plan,
-        typed,
-        untyped: facts.nodes.len() - typed,
+        nodes,
+        untyped: nodes + noted.allocated - noted.updates.len(),
+        allocated: noted.allocated,
         facts: noted.facts,
     }
 }
@@ -92,6 +108,12 @@ pub fn facts(recording: &Recording, model: Model) -> Facts {
         fn members(&mut self, _: &Node) -> SmallVec<[Member; 2]> {
             SmallVec::new()
         }
+
+        fn see(&mut self, _: &Event<'_>) {}
+
+        fn allocation(&mut self, _: &Node) -> Option<Member> {
+            None
+        }
     }
     let mut noted = Noted::new(recording, model);
     for event in recording.events() {
@@ -105,6 +127,8 @@ struct Noted {
     model: Model,
     facts: Facts,
     updates: Vec<Update>,
+    /// Of these, those whose object is known by its allocation alone.
+    allocated: usize,
     steps: Vec<Step>,
     stacks: Vec<Vec<Frame>>,
     stack_numbers: FxHashMap<(SiteId, ContextId), u32>,
@@ -115,7 +139,11 @@ struct Noted {
     /// Of each thread, nodes that a `clflush` since its last fence went over.
     flushed: FxHashMap<u32, Vec<NodeId>>,
     acknowledged: Vec<u64>,
-    depth: u32,
+    /// Of these, the first ones in other threads than the first operation's.
+    amid: Vec<u64>,
+    first_thread: Option<u32>,
+    /// Operations that are under way in each thread, one in another.
+    depths: FxHashMap<u32, u32>,
 }
 
 const PAGE_BYTES: u64 = 4096;
@@ -134,6 +162,7 @@ impl Noted {
             model,
             facts: Facts::default(),
             updates: Vec::new(),
+            allocated: 0,
             steps: Vec::new(),
             stacks: Vec::new(),
             stack_numbers: FxHashMap::default(),
@@ -141,11 +170,14 @@ impl Noted {
             last_streamed: FxHashMap::default(),
             flushed: FxHashMap::default(),
             acknowledged: Vec::new(),
-            depth: 0,
+            amid: Vec::new(),
+            first_thread: None,
+            depths: FxHashMap::default(),
         }
     }
 
     fn event(&mut self, event: &Event<'_>, operations: &Operations, known: &mut impl Known) {
+        known.see(event);
         let first = self.walker.nodes().len();
         self.walker.feed(event);
         let last = self.walker.nodes().len();
@@ -176,11 +208,19 @@ impl Noted {
             EventKind::Fence { .. } => {
                 self.flushed.remove(&event.thread.0);
             }
-            EventKind::Call { .. } if is_operation => self.depth += 1,
+            EventKind::Call { .. } if is_operation => {
+                *self.depths.entry(event.thread.0).or_default() += 1;
+            }
             EventKind::Return { .. } if is_operation => {
-                self.depth = self.depth.saturating_sub(1);
-                if self.depth == 0 {
+                let depth = self.depths.entry(event.thread.0).or_default();
+                *depth = depth.saturating_sub(1);
+                if *depth == 0 {
                     self.acknowledged.push(event.order);
+                    // One that runs beside it may not have begun.
+                    let first = *self.first_thread.get_or_insert(event.thread.0);
+                    if first != event.thread.0 && self.amid.len() < MOST_AMID {
+                        self.amid.push(event.order);
+                    }
                 }
             }
             EventKind::Call { .. }
@@ -233,7 +273,11 @@ impl Noted {
             is_behind_journal: false,
             is_in_journal: false,
         });
-        let members = known.members(node);
+        let mut members = known.members(node);
+        if members.is_empty() {
+            members.extend(known.allocation(node));
+            self.allocated += members.len();
+        }
         if !members.is_empty() {
             self.updates.push(Update {
                 node: id,

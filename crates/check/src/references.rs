@@ -260,7 +260,10 @@ fn one(
     let after = || match (task.list.0, task.done) {
         (0, _) => " at the start".to_owned(),
         (list, true) => format!(" after operation {list}"),
-        (list, false) => format!(" before operation {list}"),
+        (list, false) => format!(
+            " where operation {list} is left out (a crash may undo it: the operations behind it are \
+             run on the pool as it was before)"
+        ),
     };
     succeeds(plan, &first, after)?;
     let before = (task.list.0 as usize).checked_sub(1).filter(|_| !task.done);

@@ -331,11 +331,18 @@ fn crash_notes(crash: &Crash) -> Vec<String> {
     if let Some(confirmed) = &crash.confirmed {
         notes.push(confirmed_note(confirmed));
     }
-    notes.push(format!(
-        "shown by {}; to see it: {}",
-        count(crash.states, "crash state"),
-        crash.replay
-    ));
+    notes.push(match crash.replay.is_empty() {
+        // Nothing was lost: it takes no crash to see it.
+        true => format!(
+            "shown by {}: the program stopped after that operation and started again",
+            count(crash.states, "restart")
+        ),
+        false => format!(
+            "shown by {}; to see it: {}",
+            count(crash.states, "crash state"),
+            crash.replay
+        ),
+    });
     notes
 }
 

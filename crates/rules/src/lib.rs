@@ -12,6 +12,7 @@
 //! [`Finding`]s; nothing here reads a file.
 #![forbid(unsafe_code)]
 
+mod allocations;
 mod config;
 mod double_log;
 mod extra_fence;
@@ -35,6 +36,7 @@ mod properties;
 #[cfg(test)]
 mod testing;
 
+pub use allocations::{Allocation, Allocations};
 pub use config::{
     AllocCall, Basic, BeginCall, Config, ExtraFence, ExtraFlush, FreeCall, LogCall, Mfence,
     PoolCall, Returns, RuleSettings, Transactions, UnknownRule,

@@ -174,6 +174,11 @@ impl Tape {
 
     /// Feeds all events to a linter.
     pub(crate) fn play(&self, linter: &mut Linter<'_>) {
+        self.events(|event| linter.feed(event));
+    }
+
+    /// Goes through all events.
+    pub(crate) fn events(&self, mut each: impl FnMut(&Event<'_>)) {
         let place = |offset: u64| Place {
             address: BASE + offset,
             pm: PmAddress(offset),
@@ -209,7 +214,7 @@ impl Tape {
                 },
                 Kind::Return(value) => EventKind::Return { value: *value },
             };
-            linter.feed(&Event {
+            each(&Event {
                 order: number as u64 + 1,
                 thread: ThreadIndex(entry.thread),
                 site: SiteId(entry.site),

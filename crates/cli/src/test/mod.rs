@@ -335,9 +335,9 @@ fn test(
     let mut chosen = choose::for_memory(settings, prepared, &plan, &timeline, clock, |clock| {
         clock.time("behaviours", || {
             let (recording, program) = (&prepared.recording, &prepared.program);
-            let mut types = Types::new(recording, program);
+            let mut types = Types::new(recording, program, &settings.rules.transactions);
             let divided = behaviours::plan(recording, &plan.operations, plan.model, &mut types);
-            untyped = Some((divided.untyped, divided.typed + divided.untyped));
+            untyped = Some((divided.untyped, divided.allocated, divided.nodes));
             written = write_behaviours(held, prepared, &timeline, &divided, &types);
             divided.plan
         })
@@ -352,10 +352,11 @@ fn test(
     }
     let identity = plan::identity(settings, prepared);
     let mut problems = Vec::new();
-    if let Some((untyped @ 1.., all)) = untyped {
+    if let Some((untyped @ 1.., allocated, all)) = untyped {
         problems.push(format!(
             "of {all} words that were stored, {untyped} belong to no object whose type is known: \
-             they are divided by the calls that led to them"
+             {allocated} of these are divided by the allocations that they lie in, all by the calls \
+             that led to them"
         ));
     }
     if timeline.points == 0 {

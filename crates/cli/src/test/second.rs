@@ -227,7 +227,8 @@ impl Again<'_> {
             worker.rewind()?;
         }
         let mut strategies = choose::strategies(self.settings, || {
-            let mut types = Types::new(recording, &recovery.program);
+            let transactions = &self.settings.rules.transactions;
+            let mut types = Types::new(recording, &recovery.program, transactions);
             behaviours::plan(recording, &plan.operations, plan.model, &mut types).plan
         });
         let memory = Memory {

@@ -6,15 +6,17 @@
 //! their own. An index that is not a constant begins anew: the element is an object, what the array
 //! is part of is not known.
 
+use crate::names;
 use crashpoint_check::behaviours::Known;
 use crashpoint_ir::{
     Callee, Constant, Function, InstId, Module, Op, Operand, Type, TypeId, ValueId,
 };
 use crashpoint_persist::graph::Node;
+use crashpoint_rules::{self as rules, Allocations};
 use crashpoint_states::representative::calls::{Frame, FunctionId};
 use crashpoint_states::representative::objects::{Member, ObjectId};
 use crashpoint_trace::program::{Program, function_name};
-use crashpoint_trace::{ContextId, Recording, SiteId};
+use crashpoint_trace::{ContextId, Event, Recording, SiteId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -40,11 +42,17 @@ pub struct Types<'r> {
     owners: FxHashMap<(SiteId, ContextId), Owners>,
     /// Where the store that a node belongs to begins.
     store: Option<(u64, u64)>,
+    allocations: Allocations,
 }
 
 impl<'r> Types<'r> {
-    pub fn new(recording: &'r Recording, program: &'r Program) -> Types<'r> {
+    pub fn new(
+        recording: &'r Recording,
+        program: &'r Program,
+        transactions: &rules::Transactions,
+    ) -> Types<'r> {
         Types {
+            allocations: Allocations::new(transactions),
             recording,
             program,
             names: Vec::new(),
@@ -150,6 +158,30 @@ impl Known for Types<'_> {
             Some(Member { object, field })
         };
         owners.iter().filter_map(member).collect()
+    }
+
+    fn see(&mut self, event: &Event<'_>) {
+        let (recording, program) = (self.recording, self.program);
+        self.allocations
+            .see(&names::Known { recording, program }, event);
+    }
+
+    fn allocation(&mut self, node: &Node) -> Option<Member> {
+        let allocation = self.allocations.at(node.address)?;
+        let allocator = self
+            .program
+            .callee_name(allocation.site)
+            .unwrap_or("a call");
+        let place = match self.program.resolve(allocation.site) {
+            Some(resolved) => function_name(resolved.function),
+            None => format!("site {}", allocation.site.0),
+        };
+        let of = self.number(format!("{allocator} in {place}"));
+        let address = allocation.start.0;
+        Some(Member {
+            object: ObjectId { of, address },
+            field: node.address.0 - address,
+        })
     }
 }
 

@@ -89,7 +89,10 @@ impl Body<'_> {
             self.only_if(watched, anchor);
             let thread = self.activation.entered(build);
             let site = self.object.site(self.site(index));
-            let value = build.widen(instruction).unwrap_or_else(|| build.word(0));
+            let value = build
+                .widen(instruction)
+                .or_else(|| build.second_word(instruction))
+                .unwrap_or_else(|| build.word(0));
             self.object
                 .call(self.object.hooks.call_returned, &[thread, site, value]);
         }

@@ -439,6 +439,17 @@ impl Builder {
         })
     }
 
+    /// The second of two words that are returned together: of libpmemobj's `PMEMoid` the offset,
+    /// which tells objects apart.
+    pub fn second_word(&self, pair: Value) -> Option<Value> {
+        let ty = pair.ty();
+        if ty.kind() != LLVMTypeKind::LLVMStructTypeKind {
+            return None;
+        }
+        let is_pair = matches!(ty.struct_fields()[..], [a, b] if a == self.i64 && b == self.i64);
+        is_pair.then(|| self.extract_value(pair, 1))
+    }
+
     pub fn global(&self, name: &str, initializer: Value) -> Value {
         let global = self.module.add_global(name, initializer.ty());
         global.set_initializer(initializer);

@@ -42,6 +42,9 @@ pub struct Plan {
     pub shapes: u64,
     /// The smallest first.
     pub representatives: Vec<Behaviour>,
+    /// Orders of events by which an operation returned that others may run beside, ascending: what
+    /// makes it durable may still be theirs to store.
+    pub returned_amid: Vec<u64>,
 }
 
 /// A shape, and where it was seen.
@@ -146,6 +149,7 @@ impl<'f> PlanBuilder<'f> {
             behaviours: self.behaviours,
             shapes: shapes.len() as u64,
             representatives,
+            returned_amid: Vec::new(),
         }
     }
 

@@ -10,7 +10,8 @@
 //! hide that.
 //!
 //! Of states that lose nodes of the same places and keep nodes of the same places, few are tried
-//! ([`super::alike`]). Moments at which none is under way are not looked at at all.
+//! ([`super::alike`]). Moments at which none is under way are not looked at at all, but for those at
+//! which an operation returns while others go on: there, that nothing is lost.
 
 use super::alike::{Chosen, Likeness, Others, lost};
 use super::plan::{Behaviour, Plan};
@@ -100,6 +101,10 @@ impl Representative {
         all
     }
 
+    fn returns_amid(&self, order: u64) -> bool {
+        self.plan.returned_amid.binary_search(&order).is_ok()
+    }
+
     fn all(&self) -> impl Iterator<Item = &Behaviour> {
         let limits = self.limits;
         let of_size = move |one: &&Behaviour| {
@@ -119,7 +124,7 @@ impl Strategy for Representative {
             .busy
             .partition_point(|(begin, _)| *begin <= point.order);
         let last = after.checked_sub(1).map(|at| self.busy[at]);
-        last.is_some_and(|(_, end)| point.order <= end)
+        last.is_some_and(|(_, end)| point.order <= end) || self.returns_amid(point.order)
     }
 
     fn is_content_with_causes(&self) -> bool {
@@ -144,7 +149,8 @@ impl Strategy for Representative {
             });
             cuts
         });
-        let cuts = cuts.map(|(cut, _)| cut);
+        let amid = this.returns_amid(order).then(|| frontier.all());
+        let cuts = cuts.map(|(cut, _)| cut).chain(amid);
         Box::new(cuts.filter(move |cut| met.insert(cut.clone())))
     }
 }
@@ -289,6 +295,7 @@ mod tests {
         Arc::new(Plan {
             behaviours: 1,
             shapes: 1,
+            returned_amid: Vec::new(),
             representatives: vec![Behaviour {
                 of: 0,
                 nodes: nodes.iter().copied().map(NodeId).collect(),
@@ -357,6 +364,18 @@ mod tests {
         let strategy = Representative::new(Arc::new(several), Limits::default());
         let wanted = (0..30).filter(|order| strategy.wants(&Point { order: *order }));
         assert_eq!(wanted.collect::<Vec<_>>(), [5, 6, 7, 8, 20]);
+    }
+
+    #[test]
+    fn nothing_is_lost_where_an_operation_returns_amid_others() {
+        let mut amid = (*plan(&[0], 0, 2)).clone();
+        amid.returned_amid = vec![7];
+        let mut strategy = Representative::new(Arc::new(amid), Limits::default());
+        let wanted = (0..10).filter(|order| strategy.wants(&Point { order: *order }));
+        assert_eq!(wanted.collect::<Vec<_>>(), [0, 1, 2, 7]);
+        let at = |order| Frontier::new(order, chains(&[1, 1]), Vec::new());
+        assert_eq!(strategy.cuts(&at(6)).count(), 0);
+        assert_eq!(sorted(strategy.cuts(&at(7))), [at(7).all()]);
     }
 
     #[test]
