@@ -64,7 +64,7 @@ pub fn plan(
         noted.event(&event, operations, known);
     }
     let facts = &noted.facts;
-    let mut builder = PlanBuilder::new(facts);
+    let mut builder = PlanBuilder::new(facts, &noted.acknowledged);
     objects::epochs(&noted.updates, facts, &mut builder);
     let kinds = vec![0; facts.nodes.len()];
     let calls = Calls {
@@ -85,7 +85,7 @@ pub fn plan(
     calls.behaviours(time, rounds, &mut builder);
     let plan = Plan {
         returned_amid: noted.amid,
-        ..builder.finish(&noted.acknowledged)
+        ..builder.finish()
     };
     let nodes = facts.nodes.len();
     Divided {

@@ -105,6 +105,20 @@ impl<'a> Subject for Memory<'a> {
     fn observe(&self, phase: Phase, ended: &Ended) -> Observed {
         self.plan.observe(phase.list(), ended, self.references)
     }
+
+    fn take_back(&self, patch: &mut Patch, node: NodeId) -> bool {
+        let nodes = &self.timeline.nodes;
+        let word = WordId::of(nodes[node.index()].address);
+        if patch.contains_key(&word) {
+            return false;
+        }
+        let earlier = nodes[..node.index()].iter();
+        let of_word = earlier.filter(|node| WordId::of(node.address) == word);
+        let before = &self.plan.setup.before;
+        let was = before.patch(of_word).get(&word).copied();
+        patch.insert(word, was.unwrap_or_else(|| before.word(word)));
+        true
+    }
 }
 
 /// The durable words.

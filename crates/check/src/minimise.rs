@@ -392,12 +392,17 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
         let (Some(ahead), Some(whole)) = (ahead, whole) else {
             return Ok(false);
         };
-        if self.subject.is_same_place(ahead, whole) || !prefix.contains(&ahead) {
+        if self.subject.is_same_place(ahead, whole) {
             return Ok(false);
         }
         let mut exchanged = without(prefix, &[ahead]);
         exchanged.push(whole);
-        Ok(!self.fails(phase, &exchanged)?)
+        if prefix.contains(&ahead) {
+            return Ok(!self.fails(phase, &exchanged)?);
+        }
+        // It is durable already.
+        let observed = self.witness.observe_without(phase, &exchanged, ahead)?;
+        Ok(observed.is_some_and(|observed| !observed.fails(phase)))
     }
 
     /// The store that became durable last, in the order of issue.

@@ -56,6 +56,12 @@ pub trait Subject: Sync {
     fn is_same_place(&self, first: NodeId, second: NodeId) -> bool;
 
     fn observe(&self, phase: Phase, ended: &Ended) -> Observed;
+
+    /// Makes of a patch one in which a durable node, the last of its place, was never there; false
+    /// where it cannot be told what was there before it.
+    fn take_back(&self, _: &mut Self::Patch, _: NodeId) -> bool {
+        false
+    }
 }
 
 /// What is durable.

@@ -94,10 +94,33 @@ impl<S: Subject> Witness for Asked<'_, '_, '_, S> {
         nodes: &[NodeId],
         variant: u8,
     ) -> Result<Observed, WorkerError> {
+        let content = &mut self.producer.content;
+        let variant = variant.min(content.variants(nodes) - 1);
+        let patch = content.patch(nodes, variant);
+        self.ask(phase, patch)
+    }
+
+    fn observe_without(
+        &mut self,
+        phase: Phase,
+        nodes: &[NodeId],
+        gone: NodeId,
+    ) -> Result<Option<Observed>, WorkerError> {
+        let mut patch = self.producer.content.patch(nodes, 0);
+        let subject = self.producer.shared.subject;
+        match subject.take_back(&mut patch, gone) {
+            true => self.ask(phase, patch).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+impl<S: Subject> Asked<'_, '_, '_, S> {
+    fn ask(&mut self, phase: Phase, patch: S::Patch) -> Result<Observed, WorkerError> {
         let producer = &mut *self.producer;
         let shared = producer.shared;
-        let variant = variant.min(producer.content.variants(nodes) - 1);
-        let (key, patch) = producer.key(phase, nodes, variant);
+        let image = producer.content.hash_with(&patch);
+        let key = shared.subject.key(phase, image);
         let known = || shared.table.lock().expect("no panic").observed(key);
         if let Some(observed) = known() {
             return Ok(observed);

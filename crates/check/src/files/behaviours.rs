@@ -36,9 +36,9 @@ pub fn plan(
         acknowledged: &noted.acknowledged,
         is_divided: &|_| false,
     };
-    let mut builder = PlanBuilder::new(&noted.facts);
+    let mut builder = PlanBuilder::new(&noted.facts, &noted.acknowledged);
     calls.behaviours(division.time, division.rounds, &mut builder);
-    builder.finish(&noted.acknowledged)
+    builder.finish()
 }
 
 /// What each node needs, and when it is durable.

@@ -19,6 +19,15 @@ pub trait Witness {
         nodes: &[NodeId],
         variant: u8,
     ) -> Result<Observed, WorkerError>;
+
+    /// What would come of it had a node that is durable never been there; none where that cannot be
+    /// told.
+    fn observe_without(
+        &mut self,
+        phase: Phase,
+        nodes: &[NodeId],
+        gone: NodeId,
+    ) -> Result<Option<Observed>, WorkerError>;
 }
 
 /// With a checker of one's own, and what is known already.
@@ -42,12 +51,31 @@ impl<S: Subject, C: Checker<Patch = S::Patch>> Witness for Own<'_, S, C> {
     ) -> Result<Observed, WorkerError> {
         let variant = variant.min(self.checker.variants(nodes) - 1);
         let patch = self.checker.patch(nodes, variant);
-        let image = self.checker.hash_with(&patch);
+        self.run(phase, &patch)
+    }
+
+    fn observe_without(
+        &mut self,
+        phase: Phase,
+        nodes: &[NodeId],
+        gone: NodeId,
+    ) -> Result<Option<Observed>, WorkerError> {
+        let mut patch = self.checker.patch(nodes, 0);
+        match self.subject.take_back(&mut patch, gone) {
+            true => self.run(phase, &patch).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+impl<S: Subject, C: Checker<Patch = S::Patch>> Own<'_, S, C> {
+    fn run(&mut self, phase: Phase, patch: &S::Patch) -> Result<Observed, WorkerError> {
+        let image = self.checker.hash_with(patch);
         let key = self.subject.key(phase, image);
         if let Some(observed) = self.table.observed(key) {
             return Ok(observed);
         }
-        let ended = self.checker.run(&patch, phase, false)?;
+        let ended = self.checker.run(patch, phase, false)?;
         self.checks += 1;
         let observed = self.subject.observe(phase, &ended);
         self.table.resolve(key, observed);

@@ -7,6 +7,9 @@
 //! whichever representatives they belong to: a loop that may stop after any of its rounds, a helper
 //! that many functions call. Of states that are alike in this sense a few are tried, the first ones.
 //!
+//! A loop that has gone round for the last time is not like one that goes on
+//! ([`super::plan::goes_on`]).
+//!
 //! What was acknowledged must not be lost, so a lost node of which the program has acknowledged
 //! something since is told apart from one that was still under way.
 //!
@@ -15,7 +18,7 @@
 //! A set that is harmless in the first few instances and not in a later one, because of what lies
 //! there or what was done before.
 
-use super::plan::Behaviour;
+use super::plan::{Behaviour, goes_on};
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash as _, Hasher as _};
@@ -48,9 +51,14 @@ impl Likeness {
         order: u64,
         others: Others,
     ) -> Likeness {
-        let issued = behaviour.nodes.iter().zip(&behaviour.origins);
+        let nodes = behaviour.nodes.iter().zip(&behaviour.origins);
+        let issued = nodes.filter(|(_, origin)| origin.order <= order);
+        let goes_on = goes_on(
+            issued
+                .clone()
+                .map(|(_, origin)| (origin.site, origin.again && origin.told > order)),
+        );
         let mut fates: Vec<(u64, Fate)> = issued
-            .filter(|(_, origin)| origin.order <= order)
             .map(|(node, origin)| {
                 let fate = match lost.contains(node) {
                     false => Fate::Kept,
@@ -63,7 +71,7 @@ impl Likeness {
         fates.sort_unstable();
         fates.dedup();
         let mut hasher = FxHasher::default();
-        (fates, others).hash(&mut hasher);
+        (fates, others, goes_on).hash(&mut hasher);
         Likeness(hasher.finish())
     }
 }
@@ -105,6 +113,7 @@ mod tests {
             site: *site,
             order,
             told: if order == 1 { 5 } else { NEVER },
+            again: false,
         };
         Behaviour {
             of: 0,

@@ -87,10 +87,10 @@ impl Program {
     }
 
     fn plan(&self) -> super::super::Plan {
-        let mut builder = PlanBuilder::new(&self.facts);
+        let mut builder = PlanBuilder::new(&self.facts, &self.acknowledged);
         let calls = self.calls();
         calls.behaviours(Closeness::default(), Rounds::default(), &mut builder);
-        builder.finish(&self.acknowledged)
+        builder.finish()
     }
 }
 

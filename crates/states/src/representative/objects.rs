@@ -176,7 +176,7 @@ mod tests {
                 .collect(),
             })
             .collect();
-        let mut builder = PlanBuilder::new(&facts);
+        let mut builder = PlanBuilder::new(&facts, &[]);
         epochs(&updates, &facts, &mut builder);
         let gathered = builder.gathered().into_iter();
         gathered
@@ -248,7 +248,7 @@ mod tests {
             update(0, &[member(N, 128, 0), member(M, 64, 64)]),
             update(1, &[member(M, 64, 0)]),
         ];
-        let mut builder = PlanBuilder::new(&facts);
+        let mut builder = PlanBuilder::new(&facts, &[]);
         epochs(&updates, &facts, &mut builder);
         let of: Vec<(u32, usize)> = builder
             .gathered()

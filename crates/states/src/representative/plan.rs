@@ -31,6 +31,8 @@ pub struct Origin {
     /// Of the event that issued it, and of the one by which something was acknowledged next.
     pub order: u64,
     pub told: u64,
+    /// Its place stores again before that.
+    pub again: bool,
 }
 
 /// What is to be tried, and what it stands for.
@@ -47,6 +49,32 @@ pub struct Plan {
     pub returned_amid: Vec<u64>,
 }
 
+/// Of each node, whether its place stores again before something is acknowledged: a loop that goes
+/// on.
+fn comes_again(facts: &Facts, acknowledged: &[u64]) -> Vec<bool> {
+    let mut acks = acknowledged.iter().rev().peekable();
+    // Places that are still to come, and when.
+    let mut coming: FxHashMap<u64, u64> = FxHashMap::default();
+    let again = facts.nodes.iter().rev().map(|fact| {
+        if acks.next_if(|ack| **ack >= fact.order).is_some() {
+            coming.clear();
+            while acks.next_if(|ack| **ack >= fact.order).is_some() {}
+        }
+        let next = coming.insert(fact.site, fact.order);
+        next.is_some_and(|next| next > fact.order)
+    });
+    let mut again: Vec<bool> = again.collect();
+    again.reverse();
+    again
+}
+
+/// Whether a behaviour goes on: of its nodes, with their sites, the last one of some site is not the
+/// last before something is acknowledged.
+pub(super) fn goes_on(nodes: impl Iterator<Item = (u64, bool)>) -> bool {
+    let last: FxHashMap<u64, bool> = nodes.collect();
+    last.into_values().any(|again| again)
+}
+
 /// A shape, and where it was seen.
 struct Seen {
     of: u32,
@@ -55,12 +83,19 @@ struct Seen {
     instances: Vec<Vec<NodeId>>,
 }
 
+/// Tells places that are met again from those that are met first.
+const AGAIN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Instances that are kept of a shape, to choose from.
 const KEPT_INSTANCES: usize = 16;
 
 /// Takes in behaviours and forgets those that are like others.
 pub struct PlanBuilder<'f> {
     facts: &'f Facts,
+    /// Orders of the events by which something was acknowledged, ascending.
+    acknowledged: &'f [u64],
+    /// Of each node.
+    again: Vec<bool>,
     behaviours: u64,
     shapes: Vec<Shape>,
     seen: Vec<Seen>,
@@ -76,9 +111,12 @@ pub struct Gathered {
 }
 
 impl<'f> PlanBuilder<'f> {
-    pub fn new(facts: &'f Facts) -> PlanBuilder<'f> {
+    /// `acknowledged`: orders of the events by which something was acknowledged, ascending.
+    pub fn new(facts: &'f Facts, acknowledged: &'f [u64]) -> PlanBuilder<'f> {
         PlanBuilder {
             facts,
+            acknowledged,
+            again: comes_again(facts, acknowledged),
             behaviours: 0,
             shapes: Vec::new(),
             seen: Vec::new(),
@@ -89,7 +127,14 @@ impl<'f> PlanBuilder<'f> {
     /// An instance: its nodes, ascending, with their places.
     pub fn add(&mut self, of: u32, nodes: &[(NodeId, Place)]) {
         self.behaviours += 1;
-        let shape = self.facts.shape(nodes);
+        let sites = nodes.iter().map(|(node, _)| {
+            let fact = &self.facts[*node];
+            (fact.site, self.again[node.index()])
+        });
+        let mut shape = self.facts.shape(&self.numbered(nodes));
+        if goes_on(sites) {
+            shape = shape.going_on();
+        }
         let number = *self.numbers.entry(shape).or_insert_with_key(|shape| {
             self.shapes.push(shape.clone());
             self.seen.push(Seen {
@@ -107,6 +152,23 @@ impl<'f> PlanBuilder<'f> {
         }
     }
 
+    /// What comes from a place once more is not what comes from there first: a loop that goes round
+    /// once does not stand for one that goes on.
+    fn numbered(&self, nodes: &[(NodeId, Place)]) -> Vec<(NodeId, Place)> {
+        let mut first: FxHashMap<Place, u64> = FxHashMap::default();
+        let numbered = nodes.iter().map(|(node, place)| {
+            let order = self.facts[*node].order;
+            // Nodes of one event come together.
+            let is_first = *first.entry(*place).or_insert(order) == order;
+            let place = match is_first {
+                true => *place,
+                false => Place(place.0.rotate_left(17) ^ AGAIN),
+            };
+            (*node, place)
+        });
+        numbered.collect()
+    }
+
     pub fn gathered(&self) -> Vec<Gathered> {
         let gathered = self.seen.iter().map(|seen| Gathered {
             of: seen.of,
@@ -116,9 +178,8 @@ impl<'f> PlanBuilder<'f> {
         gathered.collect()
     }
 
-    /// Groups what there is. `acknowledged`: orders of the events by which something was
-    /// acknowledged, ascending.
-    pub fn finish(self, acknowledged: &[u64]) -> Plan {
+    /// Groups what there is.
+    pub fn finish(self) -> Plan {
         let shapes: Vec<&Shape> = self.shapes.iter().collect();
         let groups = group(&shapes);
         let mut covered: FxHashSet<NodeId> = FxHashSet::default();
@@ -134,13 +195,10 @@ impl<'f> PlanBuilder<'f> {
             representatives.push(Behaviour {
                 of: seen.of,
                 begin: self.facts[nodes[0]].order,
-                end: self.end(&nodes, acknowledged),
+                end: self.end(&nodes),
                 stands_for: members.map(|member| self.seen[*member].count).sum(),
                 places: shapes[group.representative].places().len(),
-                origins: nodes
-                    .iter()
-                    .map(|node| self.origin(*node, acknowledged))
-                    .collect(),
+                origins: nodes.iter().map(|node| self.origin(*node)).collect(),
                 nodes,
             });
         }
@@ -153,22 +211,23 @@ impl<'f> PlanBuilder<'f> {
         }
     }
 
-    fn origin(&self, node: NodeId, acknowledged: &[u64]) -> Origin {
+    fn origin(&self, node: NodeId) -> Origin {
         let fact = &self.facts[node];
-        let later = acknowledged.partition_point(|at| *at < fact.order);
+        let later = self.acknowledged.partition_point(|at| *at < fact.order);
         Origin {
             site: fact.site,
             order: fact.order,
-            told: acknowledged.get(later).copied().unwrap_or(NEVER),
+            told: self.acknowledged.get(later).copied().unwrap_or(NEVER),
+            again: self.again[node.index()],
         }
     }
 
     /// A behaviour is under way until all of it is durable, or the program has acknowledged
     /// something after it: what comes then belongs to others.
-    fn end(&self, nodes: &[NodeId], acknowledged: &[u64]) -> u64 {
+    fn end(&self, nodes: &[NodeId]) -> u64 {
         let Origin {
             order: last, told, ..
-        } = self.origin(nodes[nodes.len() - 1], acknowledged);
+        } = self.origin(nodes[nodes.len() - 1]);
         let durable = self.facts.durable(nodes);
         match durable.min(told) {
             NEVER => last,

@@ -22,6 +22,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub u64);
 
+/// Stands for the rounds of a loop that are still to come.
+const GOES_ON: Place = Place(0xc2b2_ae3d_27d4_eb4f);
+
 /// What of a behaviour's persistence graph decides whom it represents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
@@ -45,6 +48,14 @@ impl Shape {
         edges.sort_unstable();
         edges.dedup();
         Shape { places, edges }
+    }
+
+    /// The same, where the program goes on to do it again. It is a place of its own, so that the last
+    /// round of a loop does not stand for the others.
+    pub fn going_on(self) -> Shape {
+        let mut places = self.places;
+        places.push(GOES_ON);
+        Shape::of_places(places, self.edges)
     }
 
     pub fn places(&self) -> &[Place] {

@@ -288,6 +288,7 @@ mod tests {
             site: u64::from(node),
             order: 0,
             told: NEVER,
+            again: false,
         }
     }
 
