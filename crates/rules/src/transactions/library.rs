@@ -101,8 +101,7 @@ fn names(of: &[&str]) -> Vec<String> {
 }
 
 /// PMDK's libpmemobj. A `PMEMoid` is passed as two arguments, pool id and offset. Of one that is
-/// returned, only the word that the recording keeps is known; if that is not the offset, the
-/// place of the new object is unknown.
+/// returned the offset is recorded.
 fn libpmemobj() -> Transactions {
     let log = |name: &str, address, plus, length, in_pool| LogCall {
         name: name.to_owned(),

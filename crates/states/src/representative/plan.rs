@@ -83,9 +83,6 @@ struct Seen {
     instances: Vec<Vec<NodeId>>,
 }
 
-/// Tells places that are met again from those that are met first.
-const AGAIN: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// Instances that are kept of a shape, to choose from.
 const KEPT_INSTANCES: usize = 16;
 
@@ -131,10 +128,8 @@ impl<'f> PlanBuilder<'f> {
             let fact = &self.facts[*node];
             (fact.site, self.again[node.index()])
         });
-        let mut shape = self.facts.shape(&self.numbered(nodes));
-        if goes_on(sites) {
-            shape = shape.going_on();
-        }
+        let shape = self.facts.shape(nodes);
+        let shape = shape.going_on(goes_on(sites));
         let number = *self.numbers.entry(shape).or_insert_with_key(|shape| {
             self.shapes.push(shape.clone());
             self.seen.push(Seen {
@@ -150,23 +145,6 @@ impl<'f> PlanBuilder<'f> {
             let nodes = nodes.iter().map(|(node, _)| *node);
             seen.instances.push(nodes.collect());
         }
-    }
-
-    /// What comes from a place once more is not what comes from there first: a loop that goes round
-    /// once does not stand for one that goes on.
-    fn numbered(&self, nodes: &[(NodeId, Place)]) -> Vec<(NodeId, Place)> {
-        let mut first: FxHashMap<Place, u64> = FxHashMap::default();
-        let numbered = nodes.iter().map(|(node, place)| {
-            let order = self.facts[*node].order;
-            // Nodes of one event come together.
-            let is_first = *first.entry(*place).or_insert(order) == order;
-            let place = match is_first {
-                true => *place,
-                false => Place(place.0.rotate_left(17) ^ AGAIN),
-            };
-            (*node, place)
-        });
-        numbered.collect()
     }
 
     pub fn gathered(&self) -> Vec<Gathered> {

@@ -22,8 +22,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub u64);
 
-/// Stands for the rounds of a loop that are still to come.
+/// Stand for the rounds of a loop that are still to come, and for there being none.
 const GOES_ON: Place = Place(0xc2b2_ae3d_27d4_eb4f);
+const ENDS: Place = Place(0x1656_67b1_9e37_79f9);
 
 /// What of a behaviour's persistence graph decides whom it represents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,11 +51,11 @@ impl Shape {
         Shape { places, edges }
     }
 
-    /// The same, where the program goes on to do it again. It is a place of its own, so that the last
-    /// round of a loop does not stand for the others.
-    pub fn going_on(self) -> Shape {
+    /// The same, where the program goes on to do it again, or does not. Each is a place of its own, so
+    /// that neither stands for the other: the last round of a loop, and those before it.
+    pub fn going_on(self, goes_on: bool) -> Shape {
         let mut places = self.places;
-        places.push(GOES_ON);
+        places.push(if goes_on { GOES_ON } else { ENDS });
         Shape::of_places(places, self.edges)
     }
 
@@ -110,6 +111,14 @@ mod tests {
         for three in [&with, &without] {
             assert!(!three.represents(&other) && !other.represents(three));
         }
+    }
+
+    #[test]
+    fn the_last_round_of_a_loop_and_the_others_do_not_stand_for_each_other() {
+        let round = || shape(&["message", "tail"], &[(0, 1)]);
+        let (last, other) = (round().going_on(false), round().going_on(true));
+        assert!(!last.represents(&other) && !other.represents(&last));
+        assert!(last.represents(&round().going_on(false)));
     }
 
     #[test]
