@@ -12,8 +12,9 @@
 //!
 //! An allocation may return the new object in a form that the recording does not keep: it keeps a
 //! word, and the second of two (a `PMEMoid`'s offset). A transaction with such an object is *blind*:
-//! a store that looks unlogged may be to it. Then only stores to memory that is known to have been in use before count: memory that an
-//! earlier transaction of the process logged or stored to, and that was not freed since.
+//! a store that looks unlogged may be to it. Then only stores to memory that is known to have been in
+//! use before count: memory that an earlier transaction of the process logged or stored to, and that
+//! was not freed since.
 
 pub(crate) mod library;
 mod state;

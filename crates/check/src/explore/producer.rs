@@ -130,18 +130,24 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         if self.progress.round > 0 || self.number > 0 {
             return self.assumed_before(moment);
         }
+        let mut harmful = Vec::new();
         if let Some(frontier) = &frontier {
             self.wait();
-            let harmful = self.harmful(moment, frontier);
-            let subject = self.shared.subject;
-            let sites = harmful.iter().map(|node| subject.site(*node));
-            self.progress.harmful.extend(sites);
+            harmful = self.harmful(moment, frontier);
         }
-        if self.progress.harmful.is_empty() {
-            return Vec::new();
-        }
-        let frontier = frontier.unwrap_or_else(|| moment.frontier());
-        let nodes = self.left_by_harmful(&frontier);
+        let subject = self.shared.subject;
+        let nodes = match subject.assumes_by_place() {
+            true => {
+                let sites = harmful.iter().map(|node| subject.site(*node));
+                self.progress.harmful.extend(sites);
+                if self.progress.harmful.is_empty() {
+                    return Vec::new();
+                }
+                let frontier = frontier.unwrap_or_else(|| moment.frontier());
+                self.left_by_harmful(&frontier)
+            }
+            false => harmful,
+        };
         let new = nodes.iter().map(|node| Assumption { point, node: *node });
         self.progress.assumptions.extend(new);
         self.progress.statistics.assumed += nodes.len() as u64;

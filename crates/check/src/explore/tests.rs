@@ -1,3 +1,5 @@
+//! Small explorations, of a toy.
+
 use super::*;
 use crate::toy::{At, NEW, OLD, Toy, span};
 use crashpoint_persist::graph::{Cut, Frontier};

@@ -1,3 +1,5 @@
+//! What small failures come from, of a toy.
+
 use super::*;
 use crate::image::ImageHash;
 use crate::server::End;

@@ -238,13 +238,8 @@ pub fn findings(
         })?;
         findings.push(finding);
     }
-    findings.extend(
-        tested
-            .references
-            .forgotten
-            .first()
-            .map(|first| teller.forgotten(first)),
-    );
+    let forgotten = tested.references.forgotten.first();
+    findings.extend(forgotten.map(|first| teller.forgotten(first)));
     Ok(findings)
 }
 
