@@ -129,9 +129,8 @@ pub fn minimise<S: Subject>(
     let mut rest = failing.as_slice();
     let mut result = Ok(());
     subject.moments(&mut |moment, assumed| {
-        let of_point = |assumption: &&Assumption| assumption.point == moment.index;
-        let made = assumptions.iter().filter(of_point);
-        assumed.extend(made.map(|assumption| assumption.node));
+        let made = Assumption::made_at(&assumptions, moment.index);
+        assumed.extend(made.iter().map(|assumption| assumption.node));
         let here = rest
             .iter()
             .take_while(|state| state.sighting.point == moment.index);

@@ -57,12 +57,6 @@ pub trait Subject: Sync {
 
     fn observe(&self, phase: Phase, ended: &Ended) -> Observed;
 
-    /// Whether what the same place has stored and was harmful to lose is kept wherever it is met, and
-    /// not only where it was seen.
-    fn assumes_by_place(&self) -> bool {
-        true
-    }
-
     /// Makes of a patch one in which a durable node, the last of its place, was never there; false
     /// where it cannot be told what was there before it.
     fn take_back(&self, _: &mut Self::Patch, _: NodeId) -> bool {

@@ -132,6 +132,15 @@ pub struct Assumption {
     pub node: NodeId,
 }
 
+impl Assumption {
+    /// Those of a point, of assumptions in the order in which they were made.
+    pub fn made_at(all: &[Assumption], point: usize) -> &[Assumption] {
+        let begin = all.partition_point(|one| one.point < point);
+        let end = all.partition_point(|one| one.point <= point);
+        &all[begin..end]
+    }
+}
+
 /// Where the operations lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {

@@ -136,18 +136,13 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             harmful = self.harmful(moment, frontier);
         }
         let subject = self.shared.subject;
-        let nodes = match subject.assumes_by_place() {
-            true => {
-                let sites = harmful.iter().map(|node| subject.site(*node));
-                self.progress.harmful.extend(sites);
-                if self.progress.harmful.is_empty() {
-                    return Vec::new();
-                }
-                let frontier = frontier.unwrap_or_else(|| moment.frontier());
-                self.left_by_harmful(&frontier)
-            }
-            false => harmful,
-        };
+        let sites = harmful.iter().map(|node| subject.site(*node));
+        self.progress.harmful.extend(sites);
+        if self.progress.harmful.is_empty() {
+            return Vec::new();
+        }
+        let frontier = frontier.unwrap_or_else(|| moment.frontier());
+        let nodes = self.left_by_harmful(&frontier);
         let new = nodes.iter().map(|node| Assumption { point, node: *node });
         self.progress.assumptions.extend(new);
         self.progress.statistics.assumed += nodes.len() as u64;
@@ -156,9 +151,8 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
 
     /// What was taken to be durable after a moment when it was looked at.
     fn assumed_before(&self, moment: &Moment<'_>) -> Vec<NodeId> {
-        let all = self.progress.assumptions.iter();
-        let of_point = all.filter(|one| one.point == moment.index);
-        of_point.map(|one| one.node).collect()
+        let made = Assumption::made_at(&self.progress.assumptions, moment.index);
+        made.iter().map(|one| one.node).collect()
     }
 
     /// Waits until all jobs are done, so that what follows depends on results and not on who was

@@ -286,20 +286,12 @@ impl<'a> Subject for Files<'a> {
     /// The call stack says where in the program, the file's name what for: interpreters do
     /// everything from one place. Numbers in names count things that are alike.
     fn site(&self, node: NodeId) -> u64 {
-        // What is taken to be durable may divide later writes otherwise, and make more nodes of them.
-        let Some(node) = self.nodes.get(node.index()) else {
-            return u64::MAX;
-        };
+        let node = &self.nodes[node.index()];
         let mut hasher = FxHasher::default();
         node.stack.hash(&mut hasher);
         std::mem::discriminant(&node.kind).hash(&mut hasher);
         hash_class(&node.path, &mut hasher);
         hasher.finish()
-    }
-
-    /// Each node that is taken to be durable may change how later writes are divided into nodes.
-    fn assumes_by_place(&self) -> bool {
-        false
     }
 
     fn is_same_place(&self, first: NodeId, second: NodeId) -> bool {

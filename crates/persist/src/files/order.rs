@@ -119,8 +119,12 @@ impl Order {
     }
 
     /// Makes a node durable, and the silent one after it pending in its place, with some of what
-    /// the first one needed.
+    /// the first one needed. Where the node was taken to be durable, so is the other.
     pub fn replace(&mut self, node: NodeId, silent: NodeId, needs: &[NodeId]) {
+        if !self.is_pending(node) {
+            self.durable.push(silent);
+            return;
+        }
         let mark = &mut self.marks[node.index()];
         let behind = mark.behind;
         mark.needs.retain(|need| !needs.contains(need));
@@ -169,12 +173,20 @@ impl Order {
         self.pending += 1;
     }
 
-    /// This node is durable, and with it all that it needs.
+    /// A sync makes this node durable, and with it all that it needs.
     pub fn settle(&mut self, node: NodeId) {
+        self.settle_by(node, self.out_of_order);
+    }
+
+    /// A crash left this node, and with it all that it needs: no sync wrote it ahead of the journal.
+    pub fn commit(&mut self, node: NodeId) {
+        self.settle_by(node, false);
+    }
+
+    fn settle_by(&mut self, node: NodeId, out_of_order: bool) {
         let mut open: SmallVec<[NodeId; 8]> = SmallVec::new();
         open.push(node);
         while let Some(node) = open.pop() {
-            let out_of_order = self.out_of_order;
             let mark = &mut self.marks[node.index()];
             if std::mem::replace(&mut mark.durable, true) {
                 continue;

@@ -334,6 +334,40 @@ proptest! {
     }
 
     #[test]
+    fn what_is_taken_to_be_durable_changes_neither_nodes_nor_what_is_possible(
+        program in programs(8), choices in prop::collection::vec(0..100_usize, 8),
+    ) {
+        let (before, calls) = program.0.calls();
+        for name in Model::NAMES {
+            let model = Model::builtin(name).expect("a built-in model");
+            let mut plain = (Walker::new(&model, &before), Trees::new(&model, &before));
+            let mut other = plain.clone();
+            for (call, choice) in calls.iter().zip(&choices) {
+                for (walker, trees) in [&mut plain, &mut other] {
+                    walker.feed(call);
+                    trees.settle(&walker.take_durable(), walker.nodes());
+                }
+                prop_assert_eq!(
+                    format!("{:?}", plain.0.nodes()),
+                    format!("{:?}", other.0.nodes())
+                );
+                let Some(possible) = states(&plain.0, &mut plain.1) else {
+                    return Ok(());
+                };
+                let left = states(&other.0, &mut other.1).expect("no more than all");
+                prop_assert!(left.is_subset(&possible), "{name} {call:?}");
+                // Every other choice is to assume nothing.
+                let nodes = other.0.frontier();
+                let nodes: Vec<NodeId> = nodes.kept(&nodes.all());
+                if let Some(node) = nodes.get(choice / 2).filter(|_| choice % 2 == 0) {
+                    other.0.assume_durable(*node);
+                    other.1.settle(&other.0.take_durable(), other.0.nodes());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn changes_lead_from_any_tree_to_any_other(program in programs(9)) {
         let (before, calls) = program.0.calls();
         let model = Model::builtin("posix").expect("a built-in model");

@@ -2,6 +2,7 @@
 
 use super::model::{Fdatasync, Fsync, FsyncDirectory};
 use super::op::{Kind, MicroOp};
+use super::order::Order;
 use super::walker::Walker;
 use crate::graph::NodeId;
 use crashpoint_trace::files::{InodeId, Slot, SyncKind};
@@ -44,16 +45,16 @@ impl<'a> Walker<'a> {
         let from = self.order.durable.len();
         let cover = self.cover(sync);
         if cover.everything {
-            self.order.settle_all();
+            self.reorder(Order::settle_all);
         }
         for node in cover.halves {
             self.halve(node);
         }
         for node in cover.nodes {
-            self.order.settle(node);
+            self.reorder(|order| order.settle(node));
         }
         if let Some(node) = cover.up_to {
-            self.order.settle_up_to(node);
+            self.reorder(|order| order.settle_up_to(node));
         }
         self.note_durable(from);
         self.forget_durable(sync);
@@ -304,7 +305,7 @@ impl<'a> Walker<'a> {
         let needs: Vec<NodeId> = needs
             .filter(|need| !slots(&self.nodes[need.index()]).contains(&Some(to)))
             .collect();
-        self.order.replace(node, source, &needs);
+        self.reorder(|order| order.replace(node, source, &needs));
         self.inode_mut(from.directory).entries.push(source);
         self.inode_mut(inode).names.push(source);
     }

@@ -47,6 +47,9 @@ pub struct Walker<'a> {
     pub(super) model: Model,
     pub(super) nodes: Vec<MicroOp<'a>>,
     pub(super) order: Order,
+    /// The same, where callers took something to be durable that is not. What later calls are made of
+    /// never depends on it, so that a [`NodeId`] means the same to all who follow the recording.
+    assumed: Option<Order>,
     pub(super) inodes: Vec<Inode<'a>>,
     /// The latest change of each name.
     slots: FxHashMap<Slot<'a>, NodeId>,
@@ -63,6 +66,7 @@ impl<'a> Walker<'a> {
             model: model.clone(),
             nodes: Vec::new(),
             order: Order::new(model.syncs_out_of_order()),
+            assumed: None,
             inodes: Vec::new(),
             slots: FxHashMap::default(),
             attributes: FxHashMap::default(),
@@ -178,7 +182,7 @@ impl<'a> Walker<'a> {
                     let path = self.paths.of(inode);
                     self.note(kind, path)
                 };
-                self.order.add_silent(node, true);
+                self.reorder(|order| order.add_silent(node, true));
                 self.inode_mut(inode).last_meta = Some(node);
             }
             Effect::Link { slot, inode } => {
@@ -237,13 +241,25 @@ impl<'a> Walker<'a> {
     ) -> NodeId {
         let id = self.note(kind, path);
         match stand {
-            Stand::Journal if self.model.has_chain() => self.order.add_to_journal(id, needs),
-            Stand::Floating if self.model.has_chain() => {
-                self.order.add(id, needs, self.order.tip());
+            Stand::Journal if self.model.has_chain() => {
+                self.reorder(|order| order.add_to_journal(id, needs));
             }
-            Stand::Journal | Stand::Floating | Stand::Free => self.order.add(id, needs, None),
+            Stand::Floating if self.model.has_chain() => {
+                self.reorder(|order| order.add(id, needs, order.tip()));
+            }
+            Stand::Journal | Stand::Floating | Stand::Free => {
+                self.reorder(|order| order.add(id, needs, None));
+            }
         }
         id
+    }
+
+    /// Changes what waits for what.
+    pub(super) fn reorder(&mut self, change: impl Fn(&mut Order)) {
+        change(&mut self.order);
+        if let Some(assumed) = &mut self.assumed {
+            change(assumed);
+        }
     }
 
     fn note(&mut self, kind: Kind<'a>, path: Arc<str>) -> NodeId {
@@ -312,7 +328,8 @@ impl<'a> Walker<'a> {
                 if logs && from.directory != to.directory {
                     let path = self.paths.of_slot(from);
                     let spare = self.note(Kind::Reserved { inode }, path);
-                    self.order.add_silent(spare, self.model.has_chain());
+                    let in_journal = self.model.has_chain();
+                    self.reorder(|order| order.add_silent(spare, in_journal));
                 }
                 node
             }
@@ -428,6 +445,9 @@ impl<'a> Walker<'a> {
     /// Nodes that became durable since the last call, ascending.
     pub fn take_durable(&mut self) -> Vec<NodeId> {
         let mut durable = std::mem::take(&mut self.order.durable);
+        if let Some(assumed) = &mut self.assumed {
+            durable = std::mem::take(&mut assumed.durable);
+        }
         durable.sort_unstable();
         durable
     }
@@ -435,22 +455,23 @@ impl<'a> Walker<'a> {
     /// Takes a pending node to be durable from here on, and with it all that it needs: for callers
     /// who know enough about its loss.
     pub fn assume_durable(&mut self, id: NodeId) {
-        let from = self.order.durable.len();
-        self.order.settle(id);
-        self.note_durable(from);
+        let order = &self.order;
+        let assumed = self.assumed.get_or_insert_with(|| order.clone());
+        assumed.commit(id);
     }
 
     /// What a crash right now may lose.
     pub fn frontier(&self) -> Frontier {
-        self.order.frontier(self.origin.order)
+        let order = self.assumed.as_ref().unwrap_or(&self.order);
+        order.frontier(self.origin.order)
     }
 
-    /// How many nodes are pending: what a frontier costs to make.
+    /// How many nodes are pending, whatever is assumed.
     pub fn pending(&self) -> usize {
         self.order.pending()
     }
 
-    /// Nothing is pending: a crash loses nothing.
+    /// Nothing is pending, whatever is assumed: a crash loses nothing.
     pub fn is_quiet(&self) -> bool {
         self.pending() == 0
     }
