@@ -14,10 +14,12 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
 public class Save {
-    private static final int OPERATIONS = 3;
+    // Three are enough for what is known; CRASHPOINT_OPERATIONS asks for more.
+    private static final int OPERATIONS =
+            Integer.parseInt(System.getenv().getOrDefault("CRASHPOINT_OPERATIONS", "3"));
 
     private static String text(int version) {
-        return ("version " + version + "\n").repeat(20 + version);
+        return ("version " + version + "\n").repeat(20 + version % 8);
     }
 
     private static void save(Path folder, int version, boolean syncs) throws IOException {

@@ -6,9 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERATIONS = 3, PER_OPERATION = 20 };
+enum { PER_OPERATION = 20 };
 
 static MDB_env *env;
+
+// Three are enough for what is known; CRASHPOINT_OPERATIONS asks for more.
+static int operations(void) {
+    const char *wanted = getenv("CRASHPOINT_OPERATIONS");
+    return wanted ? atoi(wanted) : 3;
+}
 
 static void must(int code, const char *what) {
     if (code != MDB_SUCCESS) {
@@ -20,7 +26,7 @@ static void must(int code, const char *what) {
 
 static void open_store(const char *folder) {
     must(mdb_env_create(&env));
-    must(mdb_env_set_mapsize(env, 1 << 20));
+    must(mdb_env_set_mapsize(env, (size_t)64 << 20));
     must(mdb_env_open(env, folder, 0, 0644));
 }
 
@@ -83,14 +89,14 @@ int main(int count, char **arguments) {
     if (!strcmp(arguments[1], "init")) {
         put(0);
     } else if (!strcmp(arguments[1], "run")) {
-        for (int number = 1; number <= OPERATIONS; number++) {
+        for (int number = 1; number <= operations(); number++) {
             put(number);
             printf("committed %d\n", number);
             fflush(stdout);
         }
     } else {
         int acknowledged = lines_of(arguments[3]);
-        for (int number = 0; number <= OPERATIONS; number++) {
+        for (int number = 0; number <= operations(); number++) {
             int expected = number <= acknowledged, allowed = number <= acknowledged + 1;
             int found = is_there(number);
             if (found ? !allowed : expected) {

@@ -3,7 +3,8 @@
 //     node PROGRAM MODULE init DIR | run DIR | verify DIR PRINTED
 //
 // Inserts are not synced, and nothing says that they are: what is printed is how many rows a
-// compaction has kept.
+// compaction has kept. It follows each insert, or where there are many, every so many: programs have
+// it done now and then.
 'use strict';
 const fs = require('node:fs');
 const util = require('node:util');
@@ -18,6 +19,7 @@ const [module_, what, folder, printed] = process.argv.slice(2);
 const Datastore = require(module_);
 // Two are enough for what is known; CRASHPOINT_OPERATIONS asks for more.
 const OPERATIONS = Number(process.env.CRASHPOINT_OPERATIONS ?? 2);
+const INSERTS_PER_COMPACTION = Math.ceil(OPERATIONS / 100);
 
 const open = (then) => {
   // A torn line at the end, from an insert that was never acknowledged, is no reason to refuse.
@@ -36,11 +38,16 @@ const row = (number) => ({ _id: `id${number}`, value: `value ${number}` });
 function run(number) {
   open((store) => {
     fs.writeSync(1, `kept ${store.getAllData().length}\n`);
-    if (number > OPERATIONS) return;
-    store.insert(row(number), (error) => {
-      if (error) throw error;
-      run(number + 1);
-    });
+    insert(store, number, INSERTS_PER_COMPACTION);
+  });
+}
+
+function insert(store, number, left) {
+  if (number > OPERATIONS) return;
+  if (left === 0) return run(number);
+  store.insert(row(number), (error) => {
+    if (error) throw error;
+    insert(store, number + 1, left - 1);
   });
 }
 
@@ -53,8 +60,9 @@ function wrong() {
       const number = Number(one._id.slice(2));
       if (one.value !== row(number).value) return `${one._id} is ${one.value}`;
     }
+    const there = new Set(rows.map((one) => one._id));
     for (let number = 0; number < kept; number++) {
-      if (!rows.some((one) => one._id === `id${number}`)) return `id${number} is lost`;
+      if (!there.has(`id${number}`)) return `id${number} is lost`;
     }
     return null;
   };

@@ -11,9 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERATIONS = 3 };
-
 static sqlite3 *db;
+
+// Three are enough for what is known; CRASHPOINT_OPERATIONS asks for more.
+static int operations(void) {
+    const char *wanted = getenv("CRASHPOINT_OPERATIONS");
+    return wanted ? atoi(wanted) : 3;
+}
 
 static int first_column(void *into, int columns, char **values, char **names) {
     (void)names;
@@ -74,7 +78,7 @@ int main(int count, char **arguments) {
         sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) "
             "INSERT INTO t SELECT i, 0, hex(zeroblob(100)) FROM n");
     } else if (!strcmp(what, "run")) {
-        for (int number = 1; number <= OPERATIONS; number++) {
+        for (int number = 1; number <= operations(); number++) {
             transfer(number);
             printf("committed %d\n", number);
             fflush(stdout);

@@ -27,7 +27,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
             .arg("--")
             .arg(&binary)
             .arg(&pool)
-            .arg(format!("random:1:{}", options.operations)),
+            .arg(format!("random:1:{}", options.store_operations())),
     )?;
     let events = crashpoint_trace::Recording::open(&out)?
         .statistics()

@@ -30,7 +30,7 @@ usage: bench/run record [--operations N] [--repeat N] [--only NAME]
        bench/run lint   [--operations N] [--repeat N]
        bench/run corpus [--strategy lint|exhaustive|bounded|random|conditions|representative|files]
                         [--only NAME] [--versus random]
-       bench/run packages [--only NAME]
+       bench/run packages [--operations N] [--only NAME]
        bench/run check  [--repeat N]
        bench/run infer  [--repeat N]
        bench/run watch  [--operations N] [--repeat N]
@@ -85,7 +85,8 @@ fn run(arguments: &[String]) -> Result<Value, Error> {
 
 /// What the command line may tune; the defaults are what the bars are stated for.
 pub struct Options {
-    pub operations: u64,
+    /// None: as many as the bar is stated for.
+    pub operations: Option<u64>,
     pub repeat: u32,
     pub only: Option<String>,
     pub strategy: Option<String>,
@@ -94,9 +95,14 @@ pub struct Options {
 }
 
 impl Options {
+    /// Of a store, where a benchmark runs one.
+    pub fn store_operations(&self) -> u64 {
+        self.operations.unwrap_or(1_000_000)
+    }
+
     fn parse(arguments: &[String]) -> Result<Options, Error> {
         let mut options = Options {
-            operations: 1_000_000,
+            operations: None,
             repeat: 3,
             only: None,
             strategy: None,
@@ -108,7 +114,7 @@ impl Options {
                 .next()
                 .ok_or_else(|| format!("{name} needs a value\n{HELP}"))?;
             match name.as_str() {
-                "--operations" => options.operations = value.parse()?,
+                "--operations" => options.operations = Some(value.parse()?),
                 "--repeat" => options.repeat = value.parse::<u32>()?.max(1),
                 "--only" => options.only = Some(value.clone()),
                 "--strategy" => options.strategy = Some(value.clone()),

@@ -1,6 +1,6 @@
 //! Real packages against what is documented about them: the bugs that are found, and whether the
-//! controls are silent. With `CRASHPOINT_OPERATIONS=1000` in the environment, those of them that can
-//! do as many operations, one after the other, so that each has all processors.
+//! controls are silent. With `--operations` each does as many, one after the other, so that each has
+//! all processors.
 
 use crate::corpus::on_all;
 use crate::{Error, Options};
@@ -20,6 +20,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     let shelf = Shelf {
         here,
         installed: folder.join("../packages"),
+        operations: options.operations,
         interpreters: workshop.interpreters(),
     };
     eprintln!("installing from the registries what is not there yet");
@@ -38,7 +39,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         let outcome = workshop.crash(&package.target, model);
         (outcome, begin.elapsed().as_secs_f64())
     };
-    let outcomes = match std::env::var_os("CRASHPOINT_OPERATIONS") {
+    let outcomes = match options.operations {
         Some(_) => work.iter().map(crash).collect(),
         None => on_all(&work, crash),
     };

@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     }
     Ok(json!({
         "benchmark": "record",
-        "operations": options.operations,
+        "operations": options.store_operations(),
         "off": rounded(geometric_mean(&ratios[0])),
         "pm": rounded(geometric_mean(&ratios[1])),
         "flow": rounded(geometric_mean(&ratios[2])),
@@ -126,7 +126,7 @@ impl Store<'_> {
         let mut command = Command::new(binary);
         command
             .arg(&pool)
-            .arg(format!("random:1:{}", self.options.operations));
+            .arg(format!("random:1:{}", self.options.store_operations()));
         if let Some(level) = level {
             std::fs::create_dir_all(&out)?;
             command.env("CRASHPOINT_OUT", &out);

@@ -24,7 +24,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     }
     let crashpoint = tool("crashpoint")?;
     let mut results = Vec::new();
-    for operations in OPERATIONS.map(|count| count.min(options.operations)) {
+    for operations in OPERATIONS.map(|count| count.min(options.operations.unwrap_or(count))) {
         let repeat = if operations < 100_000 {
             options.repeat
         } else {

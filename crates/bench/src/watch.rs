@@ -25,7 +25,7 @@ struct Bench {
 pub fn run(options: &Options) -> Result<Value, Error> {
     let bench = Bench::new()?;
     let crashpoint = tool("crashpoint")?;
-    let puts = options.operations.min(PUTS);
+    let puts = options.operations.unwrap_or(PUTS).min(PUTS);
     let (mut native_s, mut recorded_s) = (f64::INFINITY, f64::INFINITY);
     let (mut plain_s, mut straced_s) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..options.repeat.max(5) {

@@ -6,6 +6,7 @@ pub mod behaviours;
 pub mod checker;
 pub mod folder;
 pub mod layout;
+mod names;
 pub mod oracle;
 pub mod subject;
 

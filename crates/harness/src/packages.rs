@@ -63,6 +63,8 @@ pub struct Shelf<'a> {
     pub here: PathBuf,
     /// What `install` made.
     pub installed: PathBuf,
+    /// How many operations each is told to do.
+    pub operations: Option<u64>,
     pub interpreters: &'a Interpreters,
 }
 
@@ -109,6 +111,7 @@ impl Shelf<'_> {
                 init: Some(self.command(&wire.init)),
                 run: self.command(&wire.run),
                 verify: self.command(&wire.verify),
+                operations: self.operations,
             },
             name: name.into_owned(),
             title: wire.package,
@@ -245,6 +248,7 @@ mod tests {
                 init: None,
                 run: Vec::new(),
                 verify: Vec::new(),
+                operations: None,
             },
             models: vec!["posix", "xfs"],
             documented: vec![bug("ordering", "posix xfs").read().unwrap()],

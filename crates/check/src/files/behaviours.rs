@@ -3,7 +3,8 @@
 //! One more walk over the calls notes of each node what it needs and when it is durable; the rest is
 //! [`crashpoint_states::representative`].
 
-use super::subject::{Files, hash_class};
+use super::names::Names;
+use super::subject::Files;
 use crashpoint_persist::files::{Kind, MicroOp, Walker};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Step, TimeSplit};
@@ -62,7 +63,7 @@ impl Noted {
         let mut noted = Noted::default();
         let mut walker = Walker::new(files.model, files.before);
         for call in files.calls {
-            noted.call(call, &mut walker, &mut frames);
+            noted.call(call, &files.names, &mut walker, &mut frames);
             if files.acknowledges(call) {
                 noted.acknowledged.push(call.order);
             }
@@ -73,6 +74,7 @@ impl Noted {
     fn call<'a>(
         &mut self,
         call: &Call<'a>,
+        names: &Names,
         walker: &mut Walker<'a>,
         frames: &mut impl FnMut(StackId) -> Vec<Frame>,
     ) {
@@ -80,15 +82,16 @@ impl Noted {
         walker.begin(call);
         for (index, node) in walker.nodes().iter().enumerate().skip(first) {
             let needs = walker.needs(NodeId(index as u32));
+            let kind = kind(call, node, names);
             self.facts.nodes.push(Fact {
-                site: site(call, node, End::of(index, &(first..walker.nodes().len()))),
+                site: site(call, kind, End::of(index, &(first..walker.nodes().len()))),
                 order: call.order,
                 durable: NEVER,
                 needs: needs.nodes.iter().copied().collect(),
                 is_behind_journal: needs.is_behind_journal,
                 is_in_journal: needs.is_in_journal && !is_silent(&node.kind),
             });
-            self.kinds.push(kind(call, node));
+            self.kinds.push(kind);
         }
         // What nobody can lose is no part of a behaviour; it comes first in a call, or last.
         let nodes = walker.nodes();
@@ -107,10 +110,10 @@ impl Noted {
             thread: *thread.or_insert(threads),
             stack,
             order: call.order,
-            kind: walker
-                .nodes()
+            kind: self
+                .kinds
                 .get(begin)
-                .map_or_else(|| u64::from(call.number.0), |node| kind(call, node)),
+                .map_or_else(|| u64::from(call.number.0), |kind| *kind),
             nodes: begin as u32..end as u32,
         };
         self.steps.push(step);
@@ -145,21 +148,21 @@ fn is_silent(kind: &Kind<'_>) -> bool {
 }
 
 /// The call that made a node, and what the node does.
-fn site(call: &Call<'_>, node: &MicroOp<'_>, end: End) -> u64 {
+fn site(call: &Call<'_>, kind: u64, end: End) -> u64 {
     let mut hasher = FxHasher::default();
-    (call.stack, kind(call, node), end).hash(&mut hasher);
+    (call.stack, kind, end).hash(&mut hasher);
     hasher.finish()
 }
 
 /// What a node does, to which kind of file: what a write finds on the disk decides what a crash may
 /// show in its place.
-fn kind(call: &Call<'_>, node: &MicroOp<'_>) -> u64 {
+fn kind(call: &Call<'_>, node: &MicroOp<'_>, names: &Names) -> u64 {
     let mut hasher = FxHasher::default();
     call.number.hash(&mut hasher);
     std::mem::discriminant(&node.kind).hash(&mut hasher);
     if let Kind::Write { class, .. } = node.kind {
         class.hash(&mut hasher);
     }
-    hash_class(&node.path, &mut hasher);
+    names.kind(&node.path).hash(&mut hasher);
     hasher.finish()
 }

@@ -6,6 +6,7 @@
 //! outputs. Checks of one list are those with the same text printed.
 
 use super::layout::Layout;
+use super::names::Names;
 use super::oracle::{FileOracle, Versions, is_acknowledged};
 use crate::image::ImageHash;
 use crate::judge::{Observed, Worlds};
@@ -36,6 +37,7 @@ pub struct Files<'a> {
     spans: Vec<Span>,
     points: usize,
     pub versions: Versions<'a>,
+    pub(super) names: Names,
 }
 
 impl<'a> Files<'a> {
@@ -61,6 +63,7 @@ impl<'a> Files<'a> {
             spans: Vec::new(),
             points: 0,
             versions: Versions::default(),
+            names: Names::default(),
         };
         files.survey();
         files
@@ -89,6 +92,7 @@ impl<'a> Files<'a> {
             end: nodes.len(),
         });
         self.points = points;
+        self.names = Names::new(nodes.iter().map(|node| &node.path), self.before);
         self.nodes = nodes;
         if self.oracle == FileOracle::WholeFiles {
             self.versions = self.all_versions();
@@ -284,13 +288,13 @@ impl<'a> Subject for Files<'a> {
     }
 
     /// The call stack says where in the program, the file's name what for: interpreters do
-    /// everything from one place. Numbers in names count things that are alike.
+    /// everything from one place.
     fn site(&self, node: NodeId) -> u64 {
         let node = &self.nodes[node.index()];
         let mut hasher = FxHasher::default();
         node.stack.hash(&mut hasher);
         std::mem::discriminant(&node.kind).hash(&mut hasher);
-        hash_class(&node.path, &mut hasher);
+        self.names.kind(&node.path).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -316,18 +320,6 @@ impl<'a> Subject for Files<'a> {
             },
             end: ended.end,
         }
-    }
-}
-
-/// What kind of file it is, by its name: numbers in it count things that are alike.
-pub(super) fn hash_class(path: &str, hasher: &mut FxHasher) {
-    let mut in_number = false;
-    for byte in path.bytes() {
-        let digit = byte.is_ascii_digit();
-        if !(digit && in_number) {
-            (if digit { b'#' } else { byte }).hash(hasher);
-        }
-        in_number = digit;
     }
 }
 

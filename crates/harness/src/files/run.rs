@@ -60,6 +60,17 @@ pub struct Target {
     pub init: Option<Vec<String>>,
     pub run: Vec<String>,
     pub verify: Vec<String>,
+    /// How many operations it is told to do, alone on the machine; None: as few as it likes.
+    pub operations: Option<u64>,
+}
+
+impl Target {
+    fn tell(&self, mut command: Command) -> Command {
+        if let Some(operations) = self.operations {
+            command.env("CRASHPOINT_OPERATIONS", operations.to_string());
+        }
+        command
+    }
 }
 
 /// What `crashpoint test` says about a target under a model.
@@ -204,6 +215,7 @@ impl FileWorkshop {
             init: Some(command(&["init", "{dir}"])),
             run: command(&["run", "{dir}"]),
             verify: command(&["verify", "{dir}", "{printed}"]),
+            operations: None,
         })
     }
 
@@ -213,12 +225,12 @@ impl FileWorkshop {
         let run = step(
             &target.name,
             "running",
-            filled(&target.run, &folder, None),
+            target.tell(filled(&target.run, &folder, None)),
             &[0],
         )?;
         let printed = tree.path().join("printed");
         std::fs::write(&printed, &run.stdout).map_err(io_error(&printed))?;
-        let verify = filled(&target.verify, &folder, Some(&printed));
+        let verify = target.tell(filled(&target.verify, &folder, Some(&printed)));
         step(&target.name, "checking", verify, &[0])?;
         Ok(String::from_utf8_lossy(&run.stdout).into_owned())
     }
@@ -244,9 +256,11 @@ impl FileWorkshop {
         test.args(strategy.iter().flat_map(|name| ["--strategy", *name]));
         let run = filled(&target.run, &folder, None);
         test.arg("--").arg(run.get_program()).args(run.get_args());
-        // Callers run several at once.
-        test.env("RAYON_NUM_THREADS", "1");
-        step(&target.name, "testing", test, &[0, 2])?;
+        if target.operations.is_none() {
+            // Callers run several at once.
+            test.env("RAYON_NUM_THREADS", "1");
+        }
+        step(&target.name, "testing", target.tell(test), &[0, 2])?;
         let path = out.join("findings.json");
         let json = std::fs::read(&path).map_err(io_error(&path))?;
         let document: Document = serde_json::from_slice(&json).map_err(|source| Error::Json {
@@ -262,7 +276,8 @@ impl FileWorkshop {
         let folder = tree.path().join("data");
         std::fs::create_dir(&folder).map_err(io_error(&folder))?;
         if let Some(init) = &target.init {
-            step(&target.name, "preparing", filled(init, &folder, None), &[0])?;
+            let init = target.tell(filled(init, &folder, None));
+            step(&target.name, "preparing", init, &[0])?;
         }
         Ok((tree, folder))
     }
