@@ -9,7 +9,7 @@ use crate::timeline::Operations;
 use crashpoint_abi::record::FlushKind;
 use crashpoint_persist::LineId;
 use crashpoint_persist::graph::{Model, Node, NodeId, Walker};
-use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Step, TimeSplit};
+use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Stacks, Step, TimeSplit};
 use crashpoint_states::representative::facts::{End, Fact};
 use crashpoint_states::representative::objects::{self, Member, Update};
 use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
@@ -130,7 +130,7 @@ struct Noted {
     /// Of these, those whose object is known by its allocation alone.
     allocated: usize,
     steps: Vec<Step>,
-    stacks: Vec<Vec<Frame>>,
+    stacks: Stacks,
     stack_numbers: FxHashMap<(SiteId, ContextId), u32>,
     /// The last node of each line, or page.
     last: FxHashMap<u64, NodeId>,
@@ -164,7 +164,7 @@ impl Noted {
             updates: Vec::new(),
             allocated: 0,
             steps: Vec::new(),
-            stacks: Vec::new(),
+            stacks: Stacks::default(),
             stack_numbers: FxHashMap::default(),
             last: FxHashMap::default(),
             last_streamed: FxHashMap::default(),
@@ -181,18 +181,22 @@ impl Noted {
         let first = self.walker.nodes().len();
         self.walker.feed(event);
         let last = self.walker.nodes().len();
+        let stack = match first < last {
+            true => self.stack(event, known),
+            false => 0,
+        };
         for index in first..last {
             let node = self.walker.nodes()[index];
             let end = End::of(index, &(first..last));
             let mut hasher = FxHasher::default();
-            (event.site, event.context, end).hash(&mut hasher);
+            (stack, end).hash(&mut hasher);
             self.node(NodeId(index as u32), &node, hasher.finish(), known);
         }
         for node in self.walker.take_durable() {
             self.facts.nodes[node.index()].durable = event.order;
         }
         if first < last {
-            self.step(event, first as u32..last as u32, known);
+            self.step(event, stack, first as u32..last as u32);
         }
         let is_operation = operations.sites.contains(&event.site);
         match event.kind {
@@ -287,18 +291,16 @@ impl Noted {
         }
     }
 
-    fn step(&mut self, event: &Event<'_>, nodes: std::ops::Range<u32>, known: &mut impl Known) {
+    fn stack(&mut self, event: &Event<'_>, known: &mut impl Known) -> u32 {
         let stacks = &mut self.stacks;
-        let stack = self
-            .stack_numbers
-            .entry((event.site, event.context))
-            .or_insert_with(|| {
-                stacks.push(known.frames(event.site, event.context));
-                stacks.len() as u32 - 1
-            });
+        let number = self.stack_numbers.entry((event.site, event.context));
+        *number.or_insert_with(|| stacks.number(&known.frames(event.site, event.context)))
+    }
+
+    fn step(&mut self, event: &Event<'_>, stack: u32, nodes: std::ops::Range<u32>) {
         let step = Step {
             thread: event.thread.0,
-            stack: *stack,
+            stack,
             order: event.order,
             kind: 0,
             nodes,

@@ -7,7 +7,7 @@ use super::names::Names;
 use super::subject::Files;
 use crashpoint_persist::files::{Kind, MicroOp, Walker};
 use crashpoint_persist::graph::NodeId;
-use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Step, TimeSplit};
+use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Stacks, Step, TimeSplit};
 use crashpoint_states::representative::facts::{End, Fact};
 use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
 use crashpoint_trace::files::{Call, StackId};
@@ -49,7 +49,7 @@ pub fn facts(files: &Files<'_>) -> Facts {
 
 #[derive(Default)]
 struct Noted {
-    stacks: Vec<Vec<Frame>>,
+    stacks: Stacks,
     stack_numbers: FxHashMap<StackId, u32>,
     threads: FxHashMap<(u32, u32), u32>,
     steps: Vec<Step>,
@@ -79,12 +79,13 @@ impl Noted {
         frames: &mut impl FnMut(StackId) -> Vec<Frame>,
     ) {
         let first = walker.nodes().len();
+        let stack = self.stack(call.stack, frames);
         walker.begin(call);
         for (index, node) in walker.nodes().iter().enumerate().skip(first) {
             let needs = walker.needs(NodeId(index as u32));
             let kind = kind(call, node, names);
             self.facts.nodes.push(Fact {
-                site: site(call, kind, End::of(index, &(first..walker.nodes().len()))),
+                site: site(stack, kind, End::of(index, &(first..walker.nodes().len()))),
                 order: call.order,
                 durable: NEVER,
                 needs: needs.nodes.iter().copied().collect(),
@@ -103,7 +104,6 @@ impl Noted {
         for node in walker.take_durable() {
             self.facts.nodes[node.index()].durable = call.order;
         }
-        let stack = self.stack(call.stack, frames);
         let threads = self.threads.len() as u32;
         let thread = self.threads.entry((call.process, call.thread));
         let step = Step {
@@ -120,10 +120,9 @@ impl Noted {
     }
 
     fn stack(&mut self, id: StackId, frames: &mut impl FnMut(StackId) -> Vec<Frame>) -> u32 {
-        *self.stack_numbers.entry(id).or_insert_with(|| {
-            self.stacks.push(frames(id));
-            self.stacks.len() as u32 - 1
-        })
+        let stacks = &mut self.stacks;
+        let number = self.stack_numbers.entry(id);
+        *number.or_insert_with(|| stacks.number(&frames(id)))
     }
 }
 
@@ -147,10 +146,10 @@ fn is_silent(kind: &Kind<'_>) -> bool {
     }
 }
 
-/// The call that made a node, and what the node does.
-fn site(call: &Call<'_>, kind: u64, end: End) -> u64 {
+/// The calls that led to a node, and what the node does.
+fn site(stack: u32, kind: u64, end: End) -> u64 {
     let mut hasher = FxHasher::default();
-    (call.stack, kind, end).hash(&mut hasher);
+    (stack, kind, end).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -137,7 +137,10 @@ mod tests {
 
     #[test]
     fn numbers_are_alike_and_words_are_not() {
-        let names = names(&["000012.log", "9.log", "9.ldb", "CURRENT", "db/9.log"], &[]);
+        let names = names(
+            &["000012.log", "9.log", "9.ldb", "CURRENT", "db/9.log"],
+            &[],
+        );
         assert_eq!(names.kind("000012.log"), names.kind("9.log"));
         let kinds = ["9.log", "9.ldb", "CURRENT", "db/9.log"].map(|path| names.kind(path));
         assert_eq!(kinds.into_iter().collect::<FxHashSet<u64>>().len(), 4);
@@ -172,7 +175,9 @@ mod tests {
 
     #[test]
     fn a_few_words_are_as_many_kinds() {
-        let paths: Vec<String> = (0..MOST_WORDS).map(|n| format!("{}.json", made_up(n))).collect();
+        let paths: Vec<String> = (0..MOST_WORDS)
+            .map(|n| format!("{}.json", made_up(n)))
+            .collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let names = names(&paths, &[]);
         let kinds: FxHashSet<u64> = paths.iter().map(|path| names.kind(path)).collect();

@@ -14,6 +14,8 @@
 //!   persisted before the former, so that no state is lost by calling it another behaviour, and
 //!   parts that are alike are found in behaviours that are not. The latter is something that came
 //!   before to all that follow.
+//! - Stacks are without repetition ([`Stacks`]), so that recursion is no behaviour of its own at every
+//!   depth.
 //! - A call stack does not tell two calls of a function from the same line apart, so that a loop
 //!   over operations is one behaviour by the paper's rules. Here one also ends where the program has
 //!   acknowledged something since it began, or where it has [`Rounds::most_steps`] steps and comes to
@@ -47,6 +49,42 @@ pub struct FunctionId(pub u32);
 pub struct Frame {
     pub function: FunctionId,
     pub at: u64,
+}
+
+/// Call stacks without repetition: a function that calls itself is reached by as many stacks as it is
+/// deep in itself, and does the same by all of them. A stack is cut where a function is entered again:
+/// what it was called by the first time, and what it calls now.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    all: Vec<Vec<Frame>>,
+    numbers: FxHashMap<Vec<Frame>, u32>,
+}
+
+impl Stacks {
+    /// The number of a stack, outermost function first.
+    pub fn number(&mut self, frames: &[Frame]) -> u32 {
+        let mut folded: Vec<Frame> = Vec::with_capacity(frames.len());
+        for frame in frames {
+            let mut entered = folded.iter();
+            if let Some(first) = entered.position(|one| one.function == frame.function) {
+                folded.truncate(first);
+            }
+            folded.push(*frame);
+        }
+        let fresh = self.all.len() as u32;
+        *self.numbers.entry(folded).or_insert_with_key(|folded| {
+            self.all.push(folded.clone());
+            fresh
+        })
+    }
+}
+
+impl std::ops::Deref for Stacks {
+    type Target = [Vec<Frame>];
+
+    fn deref(&self) -> &[Vec<Frame>] {
+        &self.all
+    }
 }
 
 /// One call. Its position in the list is its time.

@@ -248,3 +248,26 @@ fn calls_that_do_different_things_in_one_place_are_not_alike() {
     };
     assert_eq!(all.len(), 2);
 }
+
+#[test]
+fn a_stack_is_cut_where_a_function_is_entered_again() {
+    let frame = |function, at| Frame {
+        function: FunctionId(function),
+        at,
+    };
+    let mut stacks = Stacks::default();
+    let once = stacks.number(&[frame(1, 10), frame(2, 20), frame(3, 30)]);
+    let deep = stacks.number(&[
+        frame(1, 10),
+        frame(2, 21),
+        frame(2, 21),
+        frame(2, 20),
+        frame(3, 30),
+    ]);
+    let other = stacks.number(&[frame(1, 10), frame(2, 21), frame(3, 30)]);
+    assert_eq!(once, deep);
+    assert_ne!(once, other);
+    // By way of each other.
+    let in_turns = stacks.number(&[frame(1, 10), frame(2, 20), frame(1, 11)]);
+    assert_eq!(stacks[in_turns as usize], [frame(1, 11)]);
+}

@@ -16,8 +16,8 @@
 //! That two instances from the same places behave alike is a guess: a bug that needs the third
 //! instance of a behaviour, because of what the first two left, is not found. What came before a
 //! representative and may still be lost is kept, and lost as a whole with all or nothing of the
-//! representative, not varied one by one. Of states that lose and keep nodes of the same places, the
-//! first two are tried, whichever representatives they belong to.
+//! representative, not varied one by one. Of all states of representatives those are tried that
+//! together show every pair of places in every pair of fates (`alike`).
 
 mod alike;
 pub mod calls;

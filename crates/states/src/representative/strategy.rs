@@ -9,11 +9,11 @@
 //! lost which they do not need: what came before was perhaps never made durable, and kept it would
 //! hide that.
 //!
-//! Of states that lose nodes of the same places and keep nodes of the same places, few are tried
+//! States in which no two places of the program have fates that are new together are not tried
 //! ([`super::alike`]). Moments at which none is under way are not looked at at all, but for those at
 //! which an operation returns while others go on: there, that nothing is lost.
 
-use super::alike::{Chosen, Likeness, Others, lost};
+use super::alike::{Chosen, Fates, Others, lost};
 use super::plan::{Behaviour, Plan};
 use crate::{Bounded, Point, Strategy};
 use crashpoint_persist::graph::{Chain, Cut, Frontier, Implication, NodeId};
@@ -25,8 +25,6 @@ use std::sync::{Arc, Mutex};
 pub struct Limits {
     /// Sets of its nodes at one moment.
     pub sets: usize,
-    /// Of sets that are alike, at all moments.
-    pub alike: usize,
     /// Nodes that it has; larger ones are left to the next strategy.
     pub least_nodes: usize,
     pub most_nodes: usize,
@@ -36,7 +34,6 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             sets: 64,
-            alike: 2,
             least_nodes: 0,
             most_nodes: usize::MAX,
         }
@@ -138,14 +135,12 @@ impl Strategy for Representative {
             .all()
             .filter(move |one| one.begin <= order && order <= one.end);
         let mut met: FxHashSet<Cut> = FxHashSet::default();
-        let alike = this.limits.alike;
         let cuts = under_way.flat_map(move |one| {
             let mut chosen = this.chosen.lock().expect("no panic");
             let mut cuts = this.inside(one, frontier);
             cuts.retain(|(cut, others)| {
-                let lost = lost(frontier, cut);
-                let likeness = Likeness::new(one, &lost, order, *others);
-                chosen.choose(likeness, order, cut, alike)
+                let fates = Fates::new(one, &lost(frontier, cut), order, *others);
+                chosen.choose(&fates, order, cut)
             });
             cuts
         });
@@ -280,6 +275,7 @@ mod tests {
     use super::super::plan::Origin;
     use super::*;
     use crate::samples::{chains, frontiers, sorted};
+    use itertools::Itertools as _;
     use std::collections::BTreeSet;
 
     /// Of a node from a place of its own.
@@ -309,17 +305,20 @@ mod tests {
         })
     }
 
-    fn tried(frontier: &Frontier, nodes: &[u32]) -> Vec<Cut> {
+    fn all_inside(frontier: &Frontier, nodes: &[u32]) -> Vec<Cut> {
         let limits = Limits {
             sets: usize::MAX,
             ..Limits::default()
         };
-        let mut strategy = Representative::new(plan(nodes, 0, 10), limits);
-        sorted(strategy.cuts(frontier))
+        let plan = plan(nodes, 0, 10);
+        let strategy = Representative::new(Arc::clone(&plan), limits);
+        let inside = strategy.inside(&plan.representatives[0], frontier);
+        let inside: BTreeSet<Cut> = inside.into_iter().map(|(cut, _)| cut).collect();
+        inside.into_iter().collect()
     }
 
     #[test]
-    fn of_a_representative_with_all_that_is_pending_every_state_is_tried_once() {
+    fn inside_of_a_representative_with_all_that_is_pending_is_every_state() {
         for frontier in frontiers() {
             let chains = frontier.chains.iter();
             let all: Vec<u32> = chains.flat_map(|c| &c.nodes).map(|n| n.0).collect();
@@ -327,12 +326,12 @@ mod tests {
                 true => Vec::new(),
                 false => sorted(frontier.cuts()),
             };
-            assert_eq!(tried(&frontier, &all), expected, "{frontier:?}");
+            assert_eq!(all_inside(&frontier, &all), expected, "{frontier:?}");
         }
     }
 
     #[test]
-    fn of_a_part_all_is_tried_with_all_else_kept_and_the_extremes_with_all_else_lost() {
+    fn inside_of_a_part_is_all_with_all_else_kept_and_the_extremes_with_all_else_lost() {
         for frontier in frontiers() {
             let part: Vec<u32> = (0..8).step_by(2).collect();
             let is_part = |node: &NodeId| part.contains(&node.0);
@@ -350,7 +349,36 @@ mod tests {
                     expected.insert(frontier.with(&kept));
                 }
             }
-            assert_eq!(tried(&frontier, &part), Vec::from_iter(expected));
+            assert_eq!(all_inside(&frontier, &part), Vec::from_iter(expected));
+        }
+    }
+
+    /// Of each three nodes which of them are lost, in all of these states.
+    fn by_threes(frontier: &Frontier, cuts: &[Cut]) -> BTreeSet<[(NodeId, bool); 3]> {
+        let mut threes = BTreeSet::new();
+        for cut in cuts {
+            let lost = frontier.lost(cut).into_iter().map(|node| (node, true));
+            let kept = frontier.kept(cut).into_iter().map(|node| (node, false));
+            let fates = lost.chain(kept).sorted_unstable();
+            threes.extend(fates.array_combinations());
+        }
+        threes
+    }
+
+    #[test]
+    fn what_is_tried_shows_what_all_that_is_inside_shows_by_threes() {
+        for frontier in frontiers() {
+            let chains = frontier.chains.iter();
+            let all: Vec<u32> = chains.flat_map(|c| &c.nodes).map(|n| n.0).collect();
+            let limits = Limits {
+                sets: usize::MAX,
+                ..Limits::default()
+            };
+            let mut strategy = Representative::new(plan(&all, 0, 10), limits);
+            let tried = sorted(strategy.cuts(&frontier));
+            let inside = all_inside(&frontier, &all);
+            assert!(tried.iter().all(|cut| inside.contains(cut)));
+            assert_eq!(by_threes(&frontier, &tried), by_threes(&frontier, &inside));
         }
     }
 
@@ -386,7 +414,6 @@ mod tests {
         let tried = |least_nodes, most_nodes| {
             let limits = Limits {
                 sets: 64,
-                alike: 2,
                 least_nodes,
                 most_nodes,
             };
@@ -398,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_rounds_of_a_loop_two_are_lost_one_at_a_time() {
+    fn of_the_rounds_of_a_loop_one_is_lost() {
         let mut looped = (*plan(&[0, 1, 2, 3, 4], 0, 10)).clone();
         for origin in &mut looped.representatives[0].origins {
             origin.site = 7;
@@ -407,13 +434,11 @@ mod tests {
         let frontier = Frontier::new(3, chains(&[1, 1, 1, 1, 1]), Vec::new());
         let mut strategy = Representative::new(Arc::clone(&looped), Limits::default());
         let first = sorted(strategy.cuts(&frontier));
-        // All kept, all lost, and two in which some are lost.
-        assert_eq!(first.len(), 4);
+        // All kept, all lost, and one in which some are lost.
+        assert_eq!(first.len(), 3);
         assert_eq!(sorted(strategy.cuts(&frontier)), first, "asked again");
-        let [later, last] = [4, 5].map(|at| Frontier::new(at, chains(&[1; 5]), Vec::new()));
-        let all_or_nothing = sorted(strategy.cuts(&later));
-        assert_eq!(all_or_nothing, [later.none(), later.all()]);
-        assert_eq!(strategy.cuts(&last).count(), 0);
+        let later = Frontier::new(4, chains(&[1; 5]), Vec::new());
+        assert_eq!(strategy.cuts(&later).count(), 0);
     }
 
     #[test]
@@ -431,8 +456,8 @@ mod tests {
         let mut alone = Representative::new(Arc::clone(&turns[1].plan), turns[1].limits);
         tried(&mut turns[0], [3, 4]);
         // What is left is that some are lost and some not.
-        assert_eq!(tried(&mut turns[1], [5, 6]), [2, 0]);
-        // Alone, that nothing is lost, or all, at both moments too.
-        assert_eq!(tried(&mut alone, [5, 6]), [4, 2]);
+        assert_eq!(tried(&mut turns[1], [5, 6]), [1, 0]);
+        // Alone, that nothing is lost, or all, too.
+        assert_eq!(tried(&mut alone, [5, 6]), [3, 0]);
     }
 }
