@@ -205,7 +205,8 @@ impl Checker for MemoryChecker<'_, '_, '_> {
 
     fn run(&mut self, patch: &Patch, phase: Phase, mark: bool) -> Result<Ended, WorkerError> {
         let acknowledged = matches!(phase, Phase::After(_));
-        let list = self.plan.list(phase.list(), acknowledged);
+        let text = self.plan.lists.get(phase.list());
+        let list = text.list(phase.list(), acknowledged);
         let ended = self.worker.run(patch, &list, mark)?;
         self.is_opaque = !mark || ended.notes & notes::UNMARKED_READS != 0;
         Ok(ended)

@@ -8,8 +8,10 @@ use crate::timeline::{ListId, Operations, Phase};
 use crate::worker::{List, Manner, Setup, Worker, WorkerError};
 use crashpoint_persist::graph::Model;
 use crashpoint_trace::Recording;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub struct Plan<'a> {
@@ -17,9 +19,10 @@ pub struct Plan<'a> {
     pub operations: Operations,
     pub model: Model,
     pub setup: Setup,
+    /// The recorded program made its pool itself: at first there was none.
+    pub makes_pool: bool,
     pub oracle: Oracle,
-    /// By [`ListId`]: one more than there are operations.
-    pub lists: Vec<ListText>,
+    pub lists: Lists<'a>,
     pub limits: Budget,
     /// States that differ only in what was not read are tried once.
     pub prune: bool,
@@ -49,7 +52,7 @@ impl Recovery {
 }
 
 /// What runs after a crash in one operation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListText {
     /// The operations, one per line.
     pub text: String,
@@ -58,11 +61,63 @@ pub struct ListText {
     pub probes: usize,
     pub operations: usize,
     pub removals: usize,
-    /// What the program had printed when the operation began, and when it had returned.
-    pub printed_before: Vec<u8>,
-    pub printed_after: Vec<u8>,
+    /// What the program printed without a crash, and how many bytes of it when the operation began, and
+    /// when it had returned.
+    pub printed: Arc<[u8]>,
+    pub printed_before: usize,
+    pub printed_after: usize,
     /// The operations of the line before it that ran at once; empty where one ran alone.
     pub at_once: Vec<String>,
+}
+
+impl ListText {
+    /// As a worker runs it.
+    pub fn list(&self, id: ListId, acknowledged: bool) -> List<'_> {
+        let length = match acknowledged {
+            true => self.printed_after,
+            false => self.printed_before,
+        };
+        List {
+            id: Some(id),
+            text: &self.text,
+            printed: &self.printed[..length],
+        }
+    }
+}
+
+/// What runs after each crash, by [`ListId`]: one more than there are operations. A list is made when
+/// it is asked for, as a long recording has very many and few of them are run.
+pub struct Lists<'a> {
+    count: usize,
+    make: Box<dyn Fn(usize) -> ListText + Send + Sync + 'a>,
+    lately: Mutex<FxHashMap<ListId, Arc<ListText>>>,
+}
+
+/// Lists that are remembered.
+const LATELY: usize = 256;
+
+impl<'a> Lists<'a> {
+    pub fn new(count: usize, make: impl Fn(usize) -> ListText + Send + Sync + 'a) -> Lists<'a> {
+        Lists {
+            count,
+            make: Box::new(make),
+            lately: Mutex::default(),
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn get(&self, id: ListId) -> Arc<ListText> {
+        assert!((id.0 as usize) < self.count, "a list of the recording");
+        let mut lately = self.lately.lock().expect("no panic");
+        if lately.len() >= LATELY && !lately.contains_key(&id) {
+            lately.clear();
+        }
+        let list = lately.entry(id);
+        Arc::clone(list.or_insert_with(|| Arc::new((self.make)(id.0 as usize))))
+    }
 }
 
 /// How much may be tried; 0 is no limit.
@@ -74,18 +129,6 @@ pub struct Budget {
 }
 
 impl Plan<'_> {
-    pub fn list(&self, id: ListId, acknowledged: bool) -> List<'_> {
-        let list = &self.lists[id.0 as usize];
-        List {
-            id: Some(id),
-            text: &list.text,
-            printed: match acknowledged {
-                true => &list.printed_after,
-                false => &list.printed_before,
-            },
-        }
-    }
-
     /// Under which a state of a phase is known.
     pub fn key(&self, phase: Phase, image: ImageHash) -> Key {
         Key {
@@ -118,7 +161,8 @@ impl Plan<'_> {
             Worker::start(&self.setup, &self.scratch, numbers, manner)
         };
         let mut first = start(0, Manner::default())?;
-        let manner = first.calibrate(&self.list(ListId(0), false))?;
+        let list = self.lists.get(ListId(0));
+        let manner = first.calibrate(&list.list(ListId(0), false))?;
         let mut workers = vec![first];
         for number in 1..jobs {
             workers.push(start(number, manner)?);

@@ -184,7 +184,7 @@ pub fn references(
     while let (Some(task), Some(skipped), Some(done)) =
         (first_of_each.next(), made.next(), made.next())
     {
-        let several = plan.lists[task.list.0 as usize].at_once.len();
+        let several = plan.lists.get(task.list).at_once.len();
         let judged = match several {
             0 | 1 => Ok(Vec::new()),
             _ => several::judged(skipped.between, &done.reference),
@@ -254,8 +254,17 @@ fn one(
 ) -> Result<Made, ReferenceError> {
     worker.advance(timeline.nodes[*issued..task.issued].iter())?;
     *issued = task.issued;
-    let list = plan.list(task.list, task.done);
-    let first = worker.run(&Patch::new(), &list, false)?;
+    let made = plan.lists.get(task.list);
+    let list = made.list(task.list, task.done);
+    // A checker looks at a pool, whoever made it; a program that makes its own is consistent if it
+    // goes on as if it had just begun.
+    let from_nothing =
+        task.list == ListId(0) && plan.makes_pool && plan.oracle != Oracle::Checker;
+    let run = |worker: &mut Worker<'_>| match from_nothing {
+        true => worker.run_without_pool(&list),
+        false => worker.run(&Patch::new(), &list, false),
+    };
+    let first = run(worker)?;
     longest.see(&first);
     let after = || match (task.list.0, task.done) {
         (0, _) => " at the start".to_owned(),
@@ -278,7 +287,7 @@ fn one(
     if !task.twice {
         return Ok(made);
     }
-    let second = worker.run(&Patch::new(), &list, false)?;
+    let second = run(worker)?;
     let compared = plan.oracle == Oracle::Output;
     let difference = match compared {
         true => first_difference(&first.stdout, &second.stdout),
@@ -330,15 +339,16 @@ fn text(bytes: &[u8]) -> String {
 /// Compares what follows each restart with what followed without one.
 fn forgotten(plan: &Plan<'_>, references: &[Option<References>], plain: &[u8]) -> Vec<Forgotten> {
     let plain: Vec<&[u8]> = lines(plain).collect();
-    let operations = plan.lists.len() - 1;
+    let operations = plan.lists.count() - 1;
     if plain.len() != operations {
         return Vec::new();
     }
     let mut found = Vec::new();
-    for (operation, list) in plan.lists.iter().skip(1).enumerate() {
+    for operation in 0..operations {
         let Some(references) = &references[operation + 1] else {
             continue;
         };
+        let list = plan.lists.get(ListId(operation as u32 + 1));
         let printed = &references.done.stdout;
         let printed: Vec<&[u8]> = lines(printed).collect();
         if printed.len() != list.probes + list.operations + list.removals {

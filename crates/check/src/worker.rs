@@ -237,10 +237,48 @@ impl<'s> Worker<'s> {
         } else {
             self.pool.restore().map_err(self.files())?;
         }
-        ended.map(|ended| Ended {
+        ended.map(|ended| self.counted(ended))
+    }
+
+    /// Runs the target where there is no pool yet.
+    pub fn run_without_pool(&mut self, list: &List<'_>) -> Result<Ended, WorkerError> {
+        std::fs::write(&self.paths.ops, list.text).map_err(self.files())?;
+        self.list = list.id;
+        let aside = self.folder.join("aside");
+        self.move_pool_to(&aside).map_err(self.files())?;
+        let ended = self.run_stubbornly(0);
+        let made = self.folder.join("made");
+        self.move_pool_to(&made).map_err(self.files())?;
+        std::fs::remove_dir_all(&made).map_err(self.files())?;
+        // The same files: what is read is noted by their numbers.
+        for entry in std::fs::read_dir(&aside).map_err(self.files())? {
+            let entry = entry.map_err(self.files())?;
+            let back = self.folder.join(entry.file_name());
+            std::fs::rename(entry.path(), back).map_err(self.files())?;
+        }
+        std::fs::remove_dir(&aside).map_err(self.files())?;
+        ended.map(|ended| self.counted(ended))
+    }
+
+    /// The pool, and what lies beside it and is called like it with more behind.
+    fn move_pool_to(&self, folder: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let pool = self.paths.pool.file_name().unwrap_or_default();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            if name.as_encoded_bytes().starts_with(pool.as_encoded_bytes()) {
+                std::fs::rename(self.folder.join(&name), folder.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// With the lines of its output that count.
+    fn counted(&self, ended: Ended) -> Ended {
+        Ended {
             stdout: self.setup.ignored.strip(ended.stdout),
             ..ended
-        })
+        }
     }
 
     /// A target may take its server with it. That is no verdict: it gets another chance.

@@ -26,8 +26,8 @@ pub fn linearised(
     at_once: &AtOnce,
     longest: &Longest,
 ) -> Result<Option<Vec<Between>>, ReferenceError> {
-    let lines = list.id.map(|id| &plan.lists[id.0 as usize].at_once);
-    let lines = lines.map_or(&[][..], Vec::as_slice);
+    let text = list.id.map(|id| plan.lists.get(id));
+    let lines = text.as_ref().map_or(&[][..], |text| &text.at_once[..]);
     if plan.oracle != Oracle::Output || lines.len() != at_once.count() {
         return Ok(Some(Vec::new()));
     }

@@ -87,6 +87,7 @@ pub fn make<'a>(
         operations: operations(settings, prepared),
         model: model(settings.target.model),
         setup,
+        makes_pool: settings.target.create.is_none(),
         oracle: oracle(settings),
         lists: prepared.workload.lists(settings, &prepared.printed),
         limits: Budget {

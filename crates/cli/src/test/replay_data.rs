@@ -88,7 +88,8 @@ impl Replay {
         let directory = std::path::absolute(&command.directory);
         let here = || std::env::current_dir().unwrap_or_default();
         let acknowledged = matches!(cause.state.phase, Phase::After(_));
-        let list = plan.list(list, acknowledged);
+        let text = plan.lists.get(list);
+        let list = text.list(list, acknowledged);
         Replay {
             description: Description {
                 crashpoint_replay: VERSION,

@@ -15,7 +15,7 @@ use crashpoint_check::image::{self, Image};
 use crashpoint_check::judge::References;
 use crashpoint_check::launch::Paths;
 use crashpoint_check::memory::Memory;
-use crashpoint_check::plan::{Plan, Recovery};
+use crashpoint_check::plan::{ListText, Lists, Plan, Recovery};
 use crashpoint_check::pool::Pool;
 use crashpoint_check::references::AllReferences;
 use crashpoint_check::timeline::{Operations, Phase, Walk};
@@ -204,8 +204,9 @@ impl Again<'_> {
                 before: crashed.image.clone(),
                 ..first.setup.clone()
             },
+            makes_pool: false,
             oracle: first.oracle,
-            lists: vec![list],
+            lists: Lists::new(1, move |_| list.clone()),
             limits: first.limits,
             prune: first.prune,
             jobs: first.jobs,
@@ -273,11 +274,11 @@ impl Again<'_> {
     }
 }
 
-fn phase_list(plan: &Plan<'_>, phase: Phase) -> crashpoint_check::plan::ListText {
-    let mut list = plan.lists[phase.list().0 as usize].clone();
+fn phase_list(plan: &Plan<'_>, phase: Phase) -> ListText {
+    let mut list = ListText::clone(&plan.lists.get(phase.list()));
     // A recovery has one phase: what had been printed is what it was when power failed first.
     if matches!(phase, Phase::After(_)) {
-        list.printed_before = list.printed_after.clone();
+        list.printed_before = list.printed_after;
     }
     list
 }

@@ -81,7 +81,7 @@ fn differences<'a>(
     ended: &'a Ended,
     references: &'a References,
 ) -> (&'static str, Vec<String>, String) {
-    let list = &plan.lists[cause.state.phase.list().0 as usize];
+    let list = plan.lists.get(cause.state.phase.list());
     let operation = |line: usize| list.text.lines().nth(line).unwrap_or("").trim();
     // The world that it resembles the longest shows best where it leaves all.
     let difference = |reference: &'a Reference| first_difference(&reference.stdout, &ended.stdout);

@@ -167,7 +167,8 @@ pub fn details(
         let patch = worker.image().patch(kept);
         let list_id = cause.state.phase.list();
         let acknowledged = matches!(cause.state.phase, Phase::After(_));
-        let list = plan.list(list_id, acknowledged);
+        let made = plan.lists.get(list_id);
+        let list = made.list(list_id, acknowledged);
         let ended = worker.run(&patch, &list, false)?;
         let of_list = references.lists.get(list_id.0 as usize);
         let of_list = of_list.and_then(Option::as_ref);

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crashpoint_check::judge::{MOST_AT_ONCE, lines};
-use crashpoint_check::plan::ListText;
+use crashpoint_check::plan::{ListText, Lists};
 use crashpoint_search::{self as search, Operation};
 
 use crate::config::Settings;
@@ -73,10 +74,10 @@ impl Workload {
     /// What runs after a crash in each operation: questions about all that was touched, what would
     /// have followed, and the removal of everything, with questions again. `printed` is the output
     /// of a run without a crash.
-    pub fn lists(&self, settings: &Settings, printed: &[u8]) -> Vec<ListText> {
+    pub fn lists<'a>(&'a self, settings: &'a Settings, printed: &[u8]) -> Lists<'a> {
         let by_line = LinePerOperation::of(printed, self.operations.len());
         let suffix = settings.test.suffix;
-        let list = |number: usize| {
+        let list = move |number: usize| {
             let probes = match number.checked_sub(1) {
                 Some(upto) if settings.test.probe => {
                     search::probes(&self.operations, upto, &settings.operations, PROBES)
@@ -101,15 +102,16 @@ impl Workload {
                 probes: probes.len(),
                 operations: after.iter().map(|line| line.parts().count()).sum(),
                 removals: removals.len(),
-                printed_before: by_line.first(number.saturating_sub(1)),
-                printed_after: by_line.first(number),
+                printed: Arc::clone(&by_line.printed),
+                printed_before: by_line.ends[number.saturating_sub(1)],
+                printed_after: by_line.ends[number],
                 at_once: match at_once.len() {
                     1 => Vec::new(),
                     _ => at_once,
                 },
             }
         };
-        (0..=self.operations.len()).map(list).collect()
+        Lists::new(self.operations.len() + 1, list)
     }
 
     /// The line of an operation, as a user knows it.
@@ -131,32 +133,35 @@ fn lines_of<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> String {
 
 /// What a program had printed when so many operations were done. Known where it prints one line for
 /// each; otherwise nothing is claimed to have been printed, and nothing is acknowledged.
-struct LinePerOperation<'a> {
-    lines: Vec<&'a [u8]>,
+struct LinePerOperation {
+    printed: Arc<[u8]>,
+    /// How much of it, by the number of operations.
+    ends: Vec<usize>,
 }
 
-impl<'a> LinePerOperation<'a> {
-    fn of(printed: &'a [u8], operations: usize) -> LinePerOperation<'a> {
-        let lines: Vec<&[u8]> = lines(printed).collect();
-        match lines.len() == operations {
-            true => LinePerOperation { lines },
-            false => LinePerOperation { lines: Vec::new() },
-        }
-    }
-
-    fn first(&self, count: usize) -> Vec<u8> {
+impl LinePerOperation {
+    fn of(printed: &[u8], operations: usize) -> LinePerOperation {
         let mut text = Vec::new();
-        for line in self.lines.iter().take(count) {
-            text.extend(*line);
+        let mut ends = vec![0];
+        for line in lines(printed) {
+            text.extend(line);
             text.push(b'\n');
+            ends.push(text.len());
         }
-        text
+        if ends.len() != operations + 1 {
+            ends = vec![0; operations + 1];
+        }
+        LinePerOperation {
+            printed: text.into(),
+            ends,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crashpoint_check::timeline::ListId;
     use crashpoint_search::{ArgumentKind, OperationKind};
 
     fn settings() -> Settings {
@@ -179,7 +184,8 @@ mod tests {
         let operations = search::parse(&text, &settings.operations);
         let workload = Workload { operations, text };
         let lists = workload.lists(&settings, b"a\nb\nc\n");
-        let texts: Vec<&str> = lists.iter().map(|list| list.text.as_str()).collect();
+        let list = |number: u32| lists.get(ListId(number));
+        let texts: Vec<String> = (0..4).map(|number| list(number).text.clone()).collect();
         assert_eq!(
             texts,
             [
@@ -189,9 +195,10 @@ mod tests {
                 "get 3\nget 2\nget 1\n"
             ]
         );
-        assert_eq!(lists[2].printed_before, b"a\n");
-        assert_eq!(lists[2].printed_after, b"a\nb\n");
-        assert_eq!((lists[2].probes, lists[2].operations), (2, 1));
+        let second = list(2);
+        assert_eq!(second.list(ListId(2), false).printed, b"a\n");
+        assert_eq!(second.list(ListId(2), true).printed, b"a\nb\n");
+        assert_eq!((second.probes, second.operations), (2, 1));
     }
 
     #[test]
@@ -203,9 +210,10 @@ mod tests {
         assert!(workload.has_threads());
         assert_eq!(workload.one_by_one(), "put 1 5\nput 2 6\nput 3 7\nget 1\n");
         let lists = workload.lists(&settings, b"");
-        assert_eq!(lists[1].text, "get 2\nget 1\nput 3 7\nget 1\n");
-        assert_eq!(lists[1].at_once, ["put 1 5", "put 2 6"]);
-        assert!(lists[0].at_once.is_empty());
+        let first = lists.get(ListId(1));
+        assert_eq!(first.text, "get 2\nget 1\nput 3 7\nget 1\n");
+        assert_eq!(first.at_once, ["put 1 5", "put 2 6"]);
+        assert!(lists.get(ListId(0)).at_once.is_empty());
     }
 
     #[test]
@@ -215,6 +223,7 @@ mod tests {
         let operations = search::parse(&text, &settings.operations);
         let workload = Workload { operations, text };
         let lists = workload.lists(&settings, b"one line\n");
-        assert!(lists.iter().all(|list| list.printed_after.is_empty()));
+        let claimed = |number| lists.get(ListId(number)).printed_after;
+        assert_eq!([0, 1, 2].map(claimed), [0; 3]);
     }
 }

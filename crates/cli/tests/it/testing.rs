@@ -143,3 +143,30 @@ fn a_program_with_its_own_main_names_its_operations() {
     arguments.extend(template);
     stage.run(&arguments).ended(2).prints("error[ordering]");
 }
+
+#[test]
+fn a_program_that_makes_its_pool_must_go_on_as_if_it_had_just_begun() {
+    let stage = Stage::new();
+    let founder = include_str!("support/founder.c");
+    let settings = "\
+[target]
+run = './founder {pool} {ops}'
+operation = ['add']
+
+[ops]
+add = { args = ['value'] }
+
+[test]
+operations = 3
+";
+    stage.write("crashpoint.toml", settings);
+    for strategy in ["exhaustive", "representative"] {
+        let test = ["test", "--strategy", strategy];
+        // Without a crash there is no pool to begin with: that is no reason to refuse the program.
+        stage.build(founder, &[], "founder");
+        let found = stage.run(&test).ended(2);
+        found.prints("recovery refuses").prints("not a pool");
+        stage.build(founder, &["-DFIXED"], "founder");
+        stage.run(&test).ended(0).prints("nothing found");
+    }
+}
