@@ -1,6 +1,7 @@
 //! Which crash states are tried: from settings to a strategy.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum as _;
@@ -11,7 +12,7 @@ use crashpoint_infer::{Inferred, Rule, infer};
 use crashpoint_persist::graph::Model;
 use crashpoint_report::ConditionFigures;
 use crashpoint_states::conditions::{At, Figures, Planner, Reason};
-use crashpoint_states::{self as states, ByConditions, representative};
+use crashpoint_states::{self as states, ByConditions, Point, representative};
 use crashpoint_trace::paths;
 use num_bigint::BigUint;
 use rustc_hash::FxHashSet;
@@ -47,13 +48,13 @@ pub struct Strategies {
     /// What representatives were found, if that was asked for.
     pub plan: Option<Arc<representative::Plan>>,
     conditions: Option<ByInference>,
+    /// Lists of operations that run after one of the states; None: any may be.
+    lists: Option<FxHashSet<ListId>>,
 }
 
 /// What there is to tell of conditions.
 struct ByInference {
     inferred: Inferred,
-    /// Lists of operations that run after one of the states.
-    lists: FxHashSet<ListId>,
     planned: Figures,
     cuts: Arc<Mutex<BTreeMap<Reason, u64>>>,
 }
@@ -75,6 +76,7 @@ pub fn strategies(
         all: vec![strategy],
         plan: None,
         conditions: None,
+        lists: None,
     };
     match kind(settings) {
         config::Strategy::Exhaustive => one(Box::<states::Exhaustive>::default()),
@@ -93,6 +95,7 @@ pub fn strategies(
                 all: sized.into_iter().map(boxed).collect(),
                 plan: Some(plan),
                 conditions: None,
+                lists: None,
             }
         }
     }
@@ -108,22 +111,24 @@ pub fn for_memory(
     representatives: impl FnOnce(&mut Clock) -> representative::Plan,
 ) -> Strategies {
     if !needs_flow(settings) {
-        return strategies(settings, || representatives(clock));
+        let mut chosen = strategies(settings, || representatives(clock));
+        chosen.lists = Some(lists_after(&chosen.all, prepared, plan));
+        return chosen;
     }
     if settings.test.strategy.is_none() && are_few(prepared, plan) {
         return Strategies {
             all: vec![Box::<states::Exhaustive>::default()],
             plan: None,
             conditions: None,
+            lists: None,
         };
     }
     let mut inferred = clock.time("infer", || infer(&prepared.recording, &prepared.program));
     conditions::apply(settings, prepared, &mut inferred.conditions);
-    let (strategy, lists) = clock.time("violations", || {
+    let (strategy, mut lists) = clock.time("violations", || {
         violations(settings, prepared, plan, timeline, &inferred)
     });
     let conditions = Some(ByInference {
-        lists,
         planned: strategy.figures.clone(),
         cuts: Arc::clone(&strategy.cuts),
         inferred,
@@ -134,11 +139,35 @@ pub fn for_memory(
             all: Vec::new(),
             plan: None,
             conditions: None,
+            lists: None,
         },
     };
+    lists.extend(lists_after(&chosen.all, prepared, plan));
+    chosen.lists = Some(lists);
     chosen.all.insert(0, Box::new(strategy));
     chosen.conditions = conditions;
     chosen
+}
+
+/// Lists of operations that run after states at the moments that strategies look at: what is not run
+/// needs no reference, and a long recording has thousands of operations that none looks at.
+fn lists_after(
+    strategies: &[Box<dyn states::Strategy>],
+    prepared: &Prepared,
+    plan: &Plan<'_>,
+) -> FxHashSet<ListId> {
+    let mut lists = FxHashSet::default();
+    let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
+    walk.moments(|moment, _| {
+        let point = Point {
+            order: moment.order,
+        };
+        if strategies.iter().any(|strategy| strategy.wants(&point)) {
+            lists.insert(moment.phase.list());
+        }
+        ControlFlow::Continue(())
+    });
+    lists
 }
 
 impl Strategies {
@@ -164,10 +193,8 @@ impl Strategies {
 
     /// Whether states may be tried after which this list runs.
     pub fn wants(&self, list: ListId) -> bool {
-        match &self.conditions {
-            Some(conditions) if self.all.len() == 1 => conditions.lists.contains(&list),
-            Some(_) | None => true,
-        }
+        let lists = self.lists.as_ref();
+        lists.is_none_or(|lists| lists.contains(&list))
     }
 
     /// What was inferred, and what was made of it.
@@ -238,10 +265,10 @@ fn are_few(prepared: &Prepared, plan: &Plan<'_>) -> bool {
         let count = moment.frontier().count();
         are_few = count.exact && count.value <= left;
         if !are_few {
-            return std::ops::ControlFlow::Break(());
+            return ControlFlow::Break(());
         }
         left -= count.value;
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     });
     are_few
 }
@@ -283,7 +310,7 @@ fn violations(
         if wanted {
             lists.insert(moment.phase.list());
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     });
     (planner.end(), lists)
 }
