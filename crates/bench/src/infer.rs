@@ -2,12 +2,11 @@
 //! inference, and the search for violations. And how that grows with the number of operations.
 
 use crate::programs::{Compiler, build, tool};
-use crate::timing::rounded;
+use crate::timing::{report_and_mib, rounded};
 use crate::{Error, Options};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 const FEW: usize = 500;
 const OPERATIONS: usize = 2000;
@@ -63,33 +62,7 @@ fn one(store: &Path, settings: &Path, out: &Path, operations: usize) -> Result<T
     command.args(["--strategy", "conditions", "--states", "1", "--suffix", "0"]);
     command.args(["--no-probe", "--format", "json", "--"]);
     command.arg(store).args(["{pool}", "{ops}"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn()?;
-    let status = format!("/proc/{}/status", child.id());
-    let mut stdout = child.stdout.take().ok_or("no output")?;
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        std::io::Read::read_to_end(&mut stdout, &mut text).map(|_| text)
-    });
-    // The most it ever had only grows, so that the last look is the right one.
-    let mut mib: f64 = 0.0;
-    let ended = loop {
-        if let Some(ended) = child.try_wait()? {
-            break ended;
-        }
-        let most = std::fs::read_to_string(&status).ok();
-        let most = most.and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-            line.split_whitespace().next()?.parse::<f64>().ok()
-        });
-        mib = mib.max(most.unwrap_or(0.0) / 1024.0);
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let text = reader.join().map_err(|_| "the reader failed")??;
-    if !ended.success() {
-        return Err(format!("{command:?}: {ended}").into());
-    }
-    let report: Value = serde_json::from_slice(&text)?;
+    let (report, mib) = report_and_mib(&mut command)?;
     let phases = &report["test"]["seconds"];
     let phase = |name: &str| phases[name].as_f64().ok_or(format!("no phase `{name}`"));
     Ok(Took {

@@ -1,17 +1,28 @@
-//! How the time of `crashpoint test --dir` grows with the operations of the workload, all phases
-//! counted, by representatives: what one operation takes should stay as it is.
+//! How the time of `crashpoint test` grows with the operations of the workload, all phases counted,
+//! by representatives: what one operation takes should stay as it is. For a program that keeps
+//! files, and for one that keeps persistent memory, with ten million words stored in the end.
 
-use crate::programs::tool;
-use crate::timing::{rounded, seconds};
+use crate::programs::{Compiler, build, tool};
+use crate::timing::{report_and_mib, rounded, seconds};
 use crate::{Error, Options};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// The first and the last of these are compared.
 const OPERATIONS: [u64; 3] = [1_000, 10_000, 100_000];
 
+/// Of the store.
+const STORE_OPERATIONS: [u64; 3] = [30_000, 300_000, 3_000_000];
+
 pub fn run(options: &Options) -> Result<Value, Error> {
+    let mut result = files(options)?;
+    result["memory"] = memory(options)?;
+    Ok(result)
+}
+
+fn files(options: &Options) -> Result<Value, Error> {
     let folder = tempfile::tempdir_in("/dev/shm")?;
     let binary = folder.path().join("journal");
     let built = Command::new("cc")
@@ -67,6 +78,44 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         "representatives": last.2["representatives"],
         "findings": last.3,
         "growth": rounded(per_operation(last) / per_operation(first)),
+    }))
+}
+
+fn memory(options: &Options) -> Result<Value, Error> {
+    // What a store recovers fast, so that the recording is what counts.
+    let work = tempfile::tempdir_in("target")?;
+    let stores = Path::new("corpus/stores").canonicalize()?;
+    let store = work.path().join("store");
+    let flags = [format!("-I{}", stores.display())];
+    let source = stores.join("two_level_hash.c");
+    build(Compiler::Crashpoint, &source, &flags, &store)?;
+    let settings = stores.join("two_level_hash.toml");
+    let mut results = Vec::new();
+    for operations in STORE_OPERATIONS.map(|count| count.min(options.operations.unwrap_or(count))) {
+        let mut test = Command::new(tool("crashpoint")?);
+        test.arg("test").arg("--config").arg(&settings);
+        test.arg("--out").arg(work.path().join("out"));
+        test.arg("--operations").arg(operations.to_string());
+        test.args(["--strategy", "representative", "--format", "json", "--"]);
+        test.arg(&store).args(["{pool}", "{ops}"]);
+        let begin = Instant::now();
+        let (report, mib) = report_and_mib(&mut test)?;
+        let took = begin.elapsed().as_secs_f64();
+        let test = &report["test"];
+        eprintln!(
+            "{operations} operations of a store: {took:.2} s, {mib:.0} MiB, {} behaviours, {} \
+             representatives, {} states; {}",
+            test["behaviours"], test["representatives"], test["tried_states"], test["seconds"]
+        );
+        results.push((operations, took, mib));
+    }
+    let each = |(operations, took, _): &(u64, f64, f64)| took / *operations as f64;
+    let (first, last) = (&results[0], &results[results.len() - 1]);
+    Ok(json!({
+        "operations": results.iter().map(|one| one.0).collect::<Vec<_>>(),
+        "seconds": results.iter().map(|one| rounded(one.1)).collect::<Vec<_>>(),
+        "mib": results.iter().map(|one| one.2.round()).collect::<Vec<_>>(),
+        "growth": rounded(each(last) / each(first)),
     }))
 }
 

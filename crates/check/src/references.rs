@@ -258,8 +258,7 @@ fn one(
     let list = made.list(task.list, task.done);
     // A checker looks at a pool, whoever made it; a program that makes its own is consistent if it
     // goes on as if it had just begun.
-    let from_nothing =
-        task.list == ListId(0) && plan.makes_pool && plan.oracle != Oracle::Checker;
+    let from_nothing = task.list == ListId(0) && plan.makes_pool && plan.oracle != Oracle::Checker;
     let run = |worker: &mut Worker<'_>| match from_nothing {
         true => worker.run_without_pool(&list),
         false => worker.run(&Patch::new(), &list, false),

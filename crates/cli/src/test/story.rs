@@ -99,21 +99,20 @@ fn differences<'a>(
         return ("inconsistent", Vec::new(), said);
     };
     let expected = lines(&references.done.stdout).nth(at);
-    let shown = |side: Option<&[u8]>| side.map_or("nothing".to_owned(), text);
-    let asked = operation(at);
-    let tell = |side: Option<&[u8]>| match asked.is_empty() {
-        true => shown(side),
-        false => format!("`{asked}` prints {}", shown(side)),
-    };
-    let mut wanted = vec![tell(expected)];
-    if cause.kind != Kind::Durability {
-        for other in references.all().map(|one| lines(&one.stdout).nth(at)) {
-            let told = tell(other);
-            if !wanted.contains(&told) {
-                wanted.push(told);
-            }
+    let tell = |line: usize, side: Option<&[u8]>| {
+        let shown = side.map_or("nothing".to_owned(), text);
+        match operation(line) {
+            "" => shown,
+            asked => format!("`{asked}` prints {shown}"),
         }
-    }
+    };
+    let (wanted, said) = match cause.kind {
+        Kind::Durability => (vec![tell(at, expected)], tell(at, found)),
+        Kind::Ordering | Kind::Atomicity => {
+            let worlds: Vec<&[u8]> = references.all().map(|one| &one.stdout[..]).collect();
+            contradictions(&worlds, &ended.stdout, tell)
+        }
+    };
     let absent = absent(references, list.text.as_str());
     let is_absent = |side: Option<&[u8]>| side.is_some() && side == absent.as_deref();
     let category = match (cause.kind, is_absent(expected), is_absent(found)) {
@@ -121,7 +120,36 @@ fn differences<'a>(
         (_, true, false) => "resurrected",
         (_, true, true) | (_, false, false) => "wrong value",
     };
-    (category, wanted, tell(found))
+    (category, wanted, said)
+}
+
+/// What each world would print and what was found instead: in one line that contradicts all of them
+/// if there is one, otherwise in the first of each. In a line that only some worlds print otherwise, it
+/// would look as if nothing were wrong.
+fn contradictions(
+    worlds: &[&[u8]],
+    found: &[u8],
+    tell: impl Fn(usize, Option<&[u8]>) -> String,
+) -> (Vec<String>, String) {
+    let printed: Vec<Vec<&[u8]>> = worlds.iter().map(|world| lines(world).collect()).collect();
+    let found: Vec<&[u8]> = lines(found).collect();
+    let line = |all: &[&'_ [u8]], at: usize| all.get(at).map(|line| line.to_vec());
+    let differs = |world: &Vec<&[u8]>, at: usize| line(world, at) != line(&found, at);
+    let longest = printed.iter().chain([&found]).map(Vec::len).max();
+    let mut all = 0..longest.unwrap_or(0);
+    let common = all.find(|at| printed.iter().all(|world| differs(world, *at)));
+    let (mut wanted, mut said): (Vec<String>, Vec<String>) = Default::default();
+    for world in &printed {
+        let first = (0..world.len().max(found.len())).find(|at| differs(world, *at));
+        let Some(at) = common.or(first) else { continue };
+        for (told, side) in [(&mut wanted, world), (&mut said, &found)] {
+            let line = tell(at, side.get(at).copied());
+            if !told.contains(&line) {
+                told.push(line);
+            }
+        }
+    }
+    (wanted, said.join(", and "))
 }
 
 /// What the program prints for something that is not there: the line that most questions about
@@ -139,4 +167,33 @@ fn absent(references: &References, list: &str) -> Option<Vec<u8>> {
     counts.retain(|(line, _)| !line.iter().any(u8::is_ascii_digit));
     let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
     (most.1 > 1 && most.0 != b"ok").then(|| most.0.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(worlds: [&str; 2], found: &str) -> (Vec<String>, String) {
+        let tell = |line: usize, side: Option<&[u8]>| {
+            format!("{line}: {}", side.map_or("nothing".to_owned(), text))
+        };
+        contradictions(&worlds.map(str::as_bytes), found.as_bytes(), tell)
+    }
+
+    #[test]
+    fn one_line_that_contradicts_all_worlds_says_it() {
+        let (wanted, said) = told(["a\nb\n", "a\nc\n"], "a\nd\n");
+        assert_eq!(wanted, ["1: b", "1: c"]);
+        assert_eq!(said, "1: d");
+        // A later one, if the first contradicts only some.
+        let (wanted, said) = told(["a\nb\nx\n", "z\nb\nx\n"], "z\nb\n");
+        assert_eq!((wanted, said), (vec!["2: x".into()], "2: nothing".into()));
+    }
+
+    #[test]
+    fn otherwise_each_world_is_contradicted_where_it_is() {
+        let (wanted, said) = told(["1\n1\n", "0\n0\n"], "1\n0\n");
+        assert_eq!(wanted, ["1: 1", "0: 0"]);
+        assert_eq!(said, "1: 0, and 0: 1");
+    }
 }
