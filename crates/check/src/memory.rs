@@ -64,6 +64,11 @@ impl<'a> Subject for Memory<'a> {
         self.timeline.nodes.len()
     }
 
+    fn started(&self) -> usize {
+        let first = self.timeline.operations.first();
+        first.map_or(self.nodes(), |first| first.begin)
+    }
+
     fn span(&self, operation: u32) -> Span {
         self.timeline.operations[operation as usize]
     }

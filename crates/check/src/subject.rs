@@ -37,6 +37,9 @@ pub trait Subject: Sync {
     /// How many nodes the whole recording has.
     fn nodes(&self) -> usize;
 
+    /// Nodes issued before the first operation began; all, where there is none.
+    fn started(&self) -> usize;
+
     /// Nodes issued before an operation began, and before it returned.
     fn span(&self, operation: u32) -> Span;
 

@@ -66,6 +66,10 @@ impl Subject for Toy {
         self.sites.len()
     }
 
+    fn started(&self) -> usize {
+        self.spans.first().map_or(self.nodes(), |first| first.begin)
+    }
+
     fn span(&self, operation: u32) -> Span {
         self.spans[operation as usize]
     }

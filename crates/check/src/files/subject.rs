@@ -263,6 +263,11 @@ impl<'a> Subject for Files<'a> {
         self.nodes.len()
     }
 
+    /// What comes before the first output is its operation.
+    fn started(&self) -> usize {
+        0
+    }
+
     fn span(&self, operation: u32) -> Span {
         self.spans[operation as usize]
     }

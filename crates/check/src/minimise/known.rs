@@ -59,7 +59,12 @@ impl Causes {
                     // stores at the same place: all that allocate do.
                     let comes = cause.needed.iter().any(|id| after(coming, id));
                     let is_there = first.is_none_or(|first| first.is_some());
-                    is_there && !whole && (comes || cause.needed.is_empty())
+                    // Where nothing is known to go ahead or to come, it is as if nothing had been
+                    // stored: another operation knows nothing of that.
+                    let names_nothing = cause.ahead.is_none() && cause.needed.is_empty();
+                    let is_here = cause.state.phase.list() == point.phase.list();
+                    let comes = comes || cause.needed.is_empty();
+                    is_there && !whole && comes && (!names_nothing || is_here)
                 }
             }
         });
@@ -120,8 +125,8 @@ pub fn begin_of(subject: &impl Subject, phase: Phase) -> usize {
     phase.operation().map_or(0, begin)
 }
 
-/// Nodes issued before it returned.
+/// Nodes issued before it returned; of the start, before the first operation began.
 pub fn end_of(subject: &impl Subject, phase: Phase) -> usize {
     let end = |operation| subject.span(operation).end;
-    phase.operation().map_or(subject.nodes(), end)
+    phase.operation().map_or_else(|| subject.started(), end)
 }

@@ -544,6 +544,13 @@ impl Teller<'_> {
                      impossible (checked on this recording)"
                 ),
             ),
+            Kind::Atomicity if cause.ahead.is_none() => (
+                "a crash before anything is stored leaves a pool that is neither absent nor made"
+                    .to_owned(),
+                "take a pool for one that was made only if the last store of making it says so, or \
+                 make it under another name and rename it"
+                    .to_owned(),
+            ),
             Kind::Atomicity => (
                 "a crash right after this store leaves a state that is neither old nor new"
                     .to_owned(),
