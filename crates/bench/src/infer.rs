@@ -1,7 +1,7 @@
 //! What it takes to find out which crash states to try by conditions: recording at level flow,
 //! inference, and the search for violations. And how that grows with the number of operations.
 
-use crate::programs::{Compiler, build, tool};
+use crate::programs::{tool, two_level_hash};
 use crate::timing::{report_and_mib, rounded};
 use crate::{Error, Options};
 use serde_json::{Value, json};
@@ -21,12 +21,7 @@ struct Took {
 
 pub fn run(options: &Options) -> Result<Value, Error> {
     let work = tempfile::tempdir_in("target")?;
-    let stores = Path::new("corpus/stores").canonicalize()?;
-    let store = work.path().join("store");
-    let flags = [format!("-I{}", stores.display())];
-    let source = stores.join("two_level_hash.c");
-    build(Compiler::Crashpoint, &source, &flags, &store)?;
-    let settings = stores.join("two_level_hash.toml");
+    let (store, settings) = two_level_hash(work.path())?;
     let mut best: [Option<Took>; 3] = [None; 3];
     for _ in 0..options.repeat {
         for (slot, operations) in best.iter_mut().zip([FEW, OPERATIONS, MANY]) {

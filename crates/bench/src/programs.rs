@@ -74,6 +74,16 @@ pub fn variants(source: &Path) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
+/// One of the stores, built in a folder, and its settings.
+pub fn two_level_hash(folder: &Path) -> Result<(PathBuf, PathBuf), Error> {
+    let stores = Path::new("corpus/stores").canonicalize()?;
+    let store = folder.join("store");
+    let flags = [format!("-I{}", stores.display())];
+    let source = stores.join("two_level_hash.c");
+    build(Compiler::Crashpoint, &source, &flags, &store)?;
+    Ok((store, stores.join("two_level_hash.toml")))
+}
+
 /// Compiles and links one source at the optimisation that the bars are stated for.
 pub fn build(compiler: Compiler, source: &Path, flags: &[String], to: &Path) -> Result<(), Error> {
     let status = compiler

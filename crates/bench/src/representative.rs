@@ -2,7 +2,7 @@
 //! by representatives: what one operation takes should stay as it is. For a program that keeps
 //! files, and for one that keeps persistent memory, with ten million words stored in the end.
 
-use crate::programs::{Compiler, build, tool};
+use crate::programs::{tool, two_level_hash};
 use crate::timing::{report_and_mib, rounded, seconds};
 use crate::{Error, Options};
 use serde_json::{Value, json};
@@ -82,14 +82,8 @@ fn files(options: &Options) -> Result<Value, Error> {
 }
 
 fn memory(options: &Options) -> Result<Value, Error> {
-    // What a store recovers fast, so that the recording is what counts.
     let work = tempfile::tempdir_in("target")?;
-    let stores = Path::new("corpus/stores").canonicalize()?;
-    let store = work.path().join("store");
-    let flags = [format!("-I{}", stores.display())];
-    let source = stores.join("two_level_hash.c");
-    build(Compiler::Crashpoint, &source, &flags, &store)?;
-    let settings = stores.join("two_level_hash.toml");
+    let (store, settings) = two_level_hash(work.path())?;
     let mut results = Vec::new();
     for operations in STORE_OPERATIONS.map(|count| count.min(options.operations.unwrap_or(count))) {
         let mut test = Command::new(tool("crashpoint")?);

@@ -4,6 +4,12 @@ use crashpoint_check::judge::{Oracle, Reference, References, first_difference, l
 use crashpoint_check::minimise::{Cause, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::server::{End, Ended};
+use crashpoint_report::Location;
+
+use crate::config;
+
+const HELP_ATOMICITY: &str = "no order of the stores helps: keep what both belong to in a log, or \
+                              make the change visible by one store of 8 bytes";
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -72,6 +78,57 @@ pub fn describe(
         );
     };
     differences(plan, cause, ended, references)
+}
+
+/// What is wrong, and what to do.
+pub fn words(model: config::Model, cause: &Cause, needed: &[Location]) -> (String, String) {
+    let lines = needed.iter().map(|at| {
+        let name = at.file.rsplit('/').next().unwrap_or_default();
+        format!("{name}:{}", at.line)
+    });
+    let lines = lines.collect::<Vec<_>>().join(", ");
+    let fix = match model {
+        config::Model::X86 => "a flush and a fence",
+        config::Model::Eadr => "a store of 8 bytes that comes last",
+        config::Model::Msync => "msync",
+    };
+    match cause.kind {
+        Kind::Ordering => {
+            let help = match cause.mended_by_persisting {
+                true => format!(
+                    "{fix} after the store at {lines} makes every failing state of this \
+                     finding impossible (checked on this recording)"
+                ),
+                false => format!("make the store at {lines} durable before this one"),
+            };
+            (
+                "this store can be durable before one that it needs".to_owned(),
+                help,
+            )
+        }
+        Kind::Durability if !cause.mended_by_persisting => (
+            "an operation that needs this store returns before it is made".to_owned(),
+            format!("return when the store at {lines} is durable"),
+        ),
+        Kind::Durability => (
+            "this store can be lost after the operation has returned".to_owned(),
+            format!(
+                "{fix} after the store at {lines} makes every failing state of this finding \
+                 impossible (checked on this recording)"
+            ),
+        ),
+        Kind::Atomicity if cause.ahead.is_none() => (
+            "a crash before anything is stored leaves a pool that is neither absent nor made"
+                .to_owned(),
+            "take a pool for one that was made only if the last store of making it says so, or \
+             make it under another name and rename it"
+                .to_owned(),
+        ),
+        Kind::Atomicity => (
+            "a crash right after this store leaves a state that is neither old nor new".to_owned(),
+            HELP_ATOMICITY.to_owned(),
+        ),
+    }
 }
 
 /// The first line that differs from what a consistent program prints.

@@ -21,7 +21,7 @@ use super::folder::Held;
 use super::picture::{self, Picture};
 use super::replay_data::{self, Replay};
 use super::{Prepared, TestError, Tested, choose, plan, remarks, story};
-use crate::config::{self, Settings};
+use crate::config::Settings;
 use crate::lint;
 
 /// What a cause looks like from outside.
@@ -192,9 +192,6 @@ pub fn details(
     causes.causes.retain(|_| confirmed.next().unwrap_or(false));
     Ok(found.into_iter().flatten().collect())
 }
-
-const HELP_ATOMICITY: &str = "no order of the stores helps: keep what both belong to in a log, or \
-                              make the change visible by one store of 8 bytes";
 
 /// The findings of one exploration, written to folders with numbers from `first` on.
 pub fn findings(
@@ -428,7 +425,7 @@ impl Teller<'_> {
         let stack = stored.map_or_else(Vec::new, |node| {
             self.resolver.stack(node.site, node.context)
         });
-        let (message, help) = self.words(cause, &needed);
+        let (message, help) = story::words(self.settings.target.model, cause, &needed);
         let operation = cause.state.phase.operation();
         let acknowledged = matches!(cause.state.phase, Phase::After(_));
         let line = |operation: u32| {
@@ -505,58 +502,6 @@ impl Teller<'_> {
         }
         steps.sort_by_key(|step| step.order);
         steps
-    }
-
-    /// What is wrong, and what to do.
-    fn words(&self, cause: &Cause, needed: &[Location]) -> (String, String) {
-        let lines = needed.iter().map(|at| {
-            let name = at.file.rsplit('/').next().unwrap_or_default();
-            format!("{name}:{}", at.line)
-        });
-        let lines = lines.collect::<Vec<_>>().join(", ");
-        let fix = match self.settings.target.model {
-            config::Model::X86 => "a flush and a fence",
-            config::Model::Eadr => "a store of 8 bytes that comes last",
-            config::Model::Msync => "msync",
-        };
-        match cause.kind {
-            Kind::Ordering => {
-                let help = match cause.mended_by_persisting {
-                    true => format!(
-                        "{fix} after the store at {lines} makes every failing state of this \
-                         finding impossible (checked on this recording)"
-                    ),
-                    false => format!("make the store at {lines} durable before this one"),
-                };
-                (
-                    "this store can be durable before one that it needs".to_owned(),
-                    help,
-                )
-            }
-            Kind::Durability if !cause.mended_by_persisting => (
-                "an operation that needs this store returns before it is made".to_owned(),
-                format!("return when the store at {lines} is durable"),
-            ),
-            Kind::Durability => (
-                "this store can be lost after the operation has returned".to_owned(),
-                format!(
-                    "{fix} after the store at {lines} makes every failing state of this finding \
-                     impossible (checked on this recording)"
-                ),
-            ),
-            Kind::Atomicity if cause.ahead.is_none() => (
-                "a crash before anything is stored leaves a pool that is neither absent nor made"
-                    .to_owned(),
-                "take a pool for one that was made only if the last store of making it says so, or \
-                 make it under another name and rename it"
-                    .to_owned(),
-            ),
-            Kind::Atomicity => (
-                "a crash right after this store leaves a state that is neither old nor new"
-                    .to_owned(),
-                HELP_ATOMICITY.to_owned(),
-            ),
-        }
     }
 
     /// Nothing was lost, and still it is not as it was.

@@ -84,7 +84,6 @@ impl Representative {
                 sets,
                 least_nodes,
                 most_nodes,
-                ..Limits::default()
             };
             let one = Representative {
                 chosen: Arc::clone(&chosen),
