@@ -20,8 +20,8 @@
 //!
 //! What needs four places to have certain fates, where each three of them were seen together
 //! elsewhere: all kept but one, and all lost but one, come first, so that many such states are tried
-//! before others have shown their parts. A set that is harmless in the first instance and not in a later one, because of what
-//! lies there or what was done before.
+//! before others have shown their parts. A set that is harmless in the first instance and not in a
+//! later one, because of what lies there or what was done before.
 
 use super::plan::{Behaviour, goes_on};
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
