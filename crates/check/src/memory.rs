@@ -90,8 +90,8 @@ impl<'a> Subject for Memory<'a> {
         let begin = operation.map_or(0, |index| timeline.operations[index].begin);
         let next = timeline.operations.get(list.0 as usize);
         let end = next.map_or(timeline.nodes.len(), |span| span.begin);
-        let pending = operation.map_or(&[][..], |index| &timeline.pending_at_begin[index]);
-        let mut words: Vec<Place> = pending.iter().map(|id| word(id.index())).collect();
+        let pending = operation.map(|index| timeline.pending_at_begin(index));
+        let mut words: Vec<Place> = pending.into_iter().flatten().map(word).collect();
         words.extend((begin..end).map(word));
         words.sort_unstable();
         words.dedup();

@@ -154,14 +154,28 @@ pub struct Span {
 pub struct Timeline {
     pub nodes: Vec<Node>,
     pub operations: Vec<Span>,
-    /// For each operation, the words that may differ between two states of its list: indices of
-    /// the first pending node at its begin.
-    pub pending_at_begin: Vec<Vec<NodeId>>,
+    /// How many nodes were durable when each operation began, and of each node, how many were when it
+    /// became so.
+    durable_at_begin: Vec<u32>,
+    durable_since: Vec<u32>,
     /// For each, how those that run at once are related; the same for all where only one runs.
     pub at_once: Vec<AtOnce>,
     pub points: usize,
     /// Operations of several threads were under way at once that the workload does not name so.
     pub overlapping: bool,
+}
+
+impl Timeline {
+    /// Nodes that were pending when an operation began. It looks at all before, as what is never
+    /// made durable would otherwise be noted with every operation.
+    pub fn pending_at_begin(&self, operation: usize) -> impl Iterator<Item = usize> + '_ {
+        let known = self.durable_at_begin[operation];
+        let before = self.durable_since[..self.operations[operation].begin].iter();
+        let pending = before
+            .enumerate()
+            .filter(move |(_, since)| **since >= known);
+        pending.map(|(node, _)| node)
+    }
 }
 
 /// Walks a recording and shows every moment at which a crash is to be tried.
@@ -259,9 +273,8 @@ impl<'r> Walk<'r> {
                             begin: issued,
                             end: issued,
                         });
-                        let frontier = walker.frontier();
-                        let pending = frontier.chains.iter().flat_map(|chain| &chain.nodes);
-                        timeline.pending_at_begin.push(pending.copied().collect());
+                        let durable = progress.durable.len() as u32;
+                        timeline.durable_at_begin.push(durable);
                     }
                     Boundary::End => {
                         timeline.operations[operation as usize].end = issued;
@@ -282,6 +295,10 @@ impl<'r> Walk<'r> {
         timeline.points = progress.points;
         timeline.overlapping = progress.overlapping;
         timeline.nodes = progress.walker.nodes().to_vec();
+        timeline.durable_since = vec![u32::MAX; issued];
+        for (number, node) in (0..).zip(&progress.durable) {
+            timeline.durable_since[node.index()] = number;
+        }
         timeline
     }
 

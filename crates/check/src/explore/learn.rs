@@ -14,7 +14,6 @@ use crate::table::{Failing, Key, Sighting};
 use crate::timeline::{Moment, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// States after which it is looked for causes: each time everybody waits until they are done, so
@@ -126,10 +125,7 @@ impl<S: Subject> Asked<'_, '_, '_, S> {
             return Ok(observed);
         }
         let list = shared.subject.list(phase);
-        let varying = match producer.list == Some(list) {
-            true => Arc::clone(&producer.varying),
-            false => Arc::new(shared.subject.varying(list)),
-        };
+        let varying = producer.varying(list);
         producer.send(Job {
             durable: self.moment.durable.len(),
             order: self.moment.order,

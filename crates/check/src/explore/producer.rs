@@ -32,8 +32,9 @@ pub struct Producer<'s, 'a, S: Subject> {
     /// What is durable.
     pub(super) content: S::Content,
     durable: usize,
-    pub(super) list: Option<ListId>,
-    pub(super) varying: Arc<Vec<Place>>,
+    list: Option<ListId>,
+    /// The list that was asked about last, and what may differ there.
+    varying: Option<(ListId, Arc<Vec<Place>>)>,
     pub(super) progress: Progress,
     /// Its name, and its number among those that are used.
     strategy: &'static str,
@@ -75,7 +76,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             content: shared.subject.before(),
             durable: 0,
             list: None,
-            varying: Arc::default(),
+            varying: None,
             progress,
             strategy: strategy.1,
             number: strategy.0,
@@ -253,16 +254,6 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         self.content.advance(new, moment.order)?;
         self.shared.durable.write().expect("no panic").extend(new);
         self.durable = moment.durable.len();
-        let list = subject.list(moment.phase);
-        if self.list != Some(list) {
-            if let Some(before) = self.list.replace(list)
-                && self.is_last
-            {
-                let mut table = self.shared.table.lock().expect("no panic");
-                table.forget_runs(before);
-            }
-            self.varying = Arc::new(subject.varying(list));
-        }
         if self.progress.counted.len() == moment.index {
             self.progress.counted.push(false);
         }
@@ -274,6 +265,14 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 self.progress.taken.push(Taken::NOTHING);
             }
             return Ok(None);
+        }
+        let list = subject.list(moment.phase);
+        if let Some(before) = self.list.replace(list)
+            && before != list
+            && self.is_last
+        {
+            let mut table = self.shared.table.lock().expect("no panic");
+            table.forget_runs(before);
         }
         let frontier = moment.frontier();
         if !std::mem::replace(&mut self.progress.counted[moment.index], true) {
@@ -424,6 +423,7 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return;
             }
         }
+        let varying = self.varying(self.shared.subject.list(moment.phase));
         self.send(Job {
             durable: moment.durable.len(),
             order: moment.order,
@@ -431,9 +431,21 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             key,
             phase: moment.phase,
             strategy: self.number,
-            varying: Arc::clone(&self.varying),
+            varying,
             is_asked: false,
         });
+    }
+
+    /// Looked up when something is tried: it costs as much as was stored before.
+    pub(super) fn varying(&mut self, list: ListId) -> Arc<Vec<Place>> {
+        match &self.varying {
+            Some((known, varying)) if *known == list => Arc::clone(varying),
+            Some(_) | None => {
+                let varying = Arc::new(self.shared.subject.varying(list));
+                self.varying = Some((list, Arc::clone(&varying)));
+                varying
+            }
+        }
     }
 
     pub(super) fn send(&self, job: Job<S::Patch>) {
