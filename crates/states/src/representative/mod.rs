@@ -17,7 +17,7 @@
 //! instance of a behaviour, because of what the first two left, is not found. What came before a
 //! representative and may still be lost is kept, and lost as a whole with all or nothing of the
 //! representative, not varied one by one. Of all states of representatives those are tried that
-//! together show every pair of places in every pair of fates (`alike`).
+//! together show every few places in all the fates that they have together (`alike`).
 
 mod alike;
 pub mod calls;

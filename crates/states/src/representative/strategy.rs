@@ -9,7 +9,7 @@
 //! lost which they do not need: what came before was perhaps never made durable, and kept it would
 //! hide that.
 //!
-//! States in which no two places of the program have fates that are new together are not tried
+//! States in which no few places of the program have fates that are new together are not tried
 //! ([`super::alike`]). Moments at which none is under way are not looked at at all, but for those at
 //! which an operation returns while others go on: there, that nothing is lost.
 
