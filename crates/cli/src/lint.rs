@@ -16,12 +16,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::arguments::{self, Format};
 use crate::config::{ConfigError, Settings};
 use crate::exit::{Ending, Exit};
-use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::keys::nearest;
 use crate::names::Known;
 use crate::output::Output;
 use crate::record::{self, RecordError};
 use crate::scripts::{LoadError, Source};
+use crashpoint_campaign::recording_dir::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LintError {

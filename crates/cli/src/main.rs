@@ -11,7 +11,6 @@ mod doctor;
 mod event_text;
 mod exit;
 mod filter;
-mod folder;
 mod infer;
 mod keys;
 mod lint;
@@ -27,7 +26,6 @@ mod show_files;
 mod show_graph;
 mod statistics;
 mod summary;
-mod target;
 mod test;
 
 use std::panic::AssertUnwindSafe;

@@ -13,11 +13,11 @@ use crashpoint_trace::{OpenErrorKind, Recording, program};
 
 use crate::config::Settings;
 use crate::exit::{Ending, Exit};
-use crate::folder::{FolderError, Prepared};
 use crate::output::Output;
 use crate::summary;
-use crate::target::{self, Ended};
 use crate::{arguments, config, record_files};
+use crashpoint_campaign::recording_dir::{FolderError, Prepared};
+use crashpoint_campaign::supervise::{self as target, Ended};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {

@@ -11,10 +11,10 @@ use crashpoint_watch::{Ended, Options, Recorded, Stdin, WatchError};
 use crate::arguments;
 use crate::config::Settings;
 use crate::exit::{Ending, Exit};
-use crate::folder::Prepared;
 use crate::output::Output;
 use crate::record::{RecordError, folders_beside};
-use crate::target::{self, End};
+use crashpoint_campaign::recording_dir::Prepared;
+use crashpoint_campaign::supervise::{self as target, End};
 
 pub fn run(
     folder: &Path,

@@ -18,8 +18,8 @@ use crate::arguments;
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
 use crate::record;
-use crate::test::files::replay as files;
-use crate::test::replay_data::{self, ReplayError, Stored};
+use crashpoint_explain::files::replay as files;
+use crashpoint_explain::replay::{self as replay_data, ReplayError, Stored};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -9,6 +9,8 @@ use crashpoint_trace::files::{
     Before, Call, Effect, FileRecording, Frame, InodeId, InodeKind, Slot, Stream, SyncKind, Through,
 };
 
+use crashpoint_explain::files::frames::is_system_library;
+
 use crate::arguments;
 use crate::output::Output;
 use crate::show::{ShowError, named};
@@ -96,24 +98,9 @@ fn line(call: &Call<'_>, frames: &[Frame], style: &Style) -> String {
     )
 }
 
-/// Libraries through which everybody calls the system.
-pub const THROUGH: [&str; 8] = [
-    "libcrashpoint_rt",
-    "libc.so",
-    "libc-",
-    "libpthread",
-    "ld-linux",
-    "libstdc++",
-    "[vdso]",
-    "libgcc",
-];
-
 /// The first function that is no part of the C library, nor of another that everybody calls.
 pub fn innermost(frames: &[Frame]) -> Option<&Frame> {
-    let of_system = |frame: &&Frame| {
-        let file = frame.module.rsplit('/').next().unwrap_or_default();
-        THROUGH.iter().any(|name| file.starts_with(name))
-    };
+    let of_system = |frame: &&Frame| is_system_library(&frame.module);
     frames
         .iter()
         .find(|frame| !of_system(frame))

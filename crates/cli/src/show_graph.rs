@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crashpoint_report::graph::{Graph, VERSION};
 
 use crate::output::Output;
-use crate::test::picture::{BEHAVIOURS, FILE};
+use crashpoint_explain::picture::{BEHAVIOURS, FILE};
 
 #[derive(Debug, thiserror::Error)]
 pub enum GraphError {

@@ -6,7 +6,7 @@ use crashpoint_abi::Level;
 use crashpoint_report::terminal::count;
 use crashpoint_trace::{EventKind, Recording, StoreKind};
 
-use crate::target::{End, Ended};
+use crashpoint_campaign::supervise::{End, Ended};
 
 /// What is known about the run besides the recording.
 pub struct Facts<'a> {

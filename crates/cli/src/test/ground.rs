@@ -22,7 +22,7 @@ use super::target::{TargetError, WORKLOAD, command, io_error, patterns, recordin
 use crate::config::Settings;
 use crate::config::template::Template;
 use crate::record::{self, Recorded};
-use crate::target::End;
+use crashpoint_campaign::supervise::End;
 
 /// What it may print.
 const OUTPUT_BYTES: usize = 256 << 20;

@@ -8,17 +8,13 @@ mod baseline;
 pub mod choose;
 mod conditions;
 pub mod files;
-pub mod folder;
 mod ground;
-pub mod picture;
 mod plan;
 mod progress;
 mod remarks;
-pub mod replay_data;
 mod search;
 mod second;
 mod statistics;
-mod story;
 mod target;
 mod tell;
 mod types;
@@ -50,11 +46,12 @@ use types::Types;
 use crate::arguments;
 use crate::config::{ConfigError, Recovery, Settings};
 use crate::exit::{Ending, Exit};
-use crate::folder::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crate::lint;
 use crate::output::Output;
+use crashpoint_campaign::output_dir::{FolderError, OutputDir};
+use crashpoint_campaign::recording_dir::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
+use crashpoint_explain::picture;
 use files::FilesError;
-use folder::{FolderError, Held};
 use ground::Ground;
 use progress::Progress;
 use search::Search;
@@ -131,7 +128,7 @@ impl Clock {
 /// The command.
 pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, TestError> {
     let settings = Settings::for_test(arguments, output.colours_on_stderr())?;
-    let held = Held::take(&arguments.out)?;
+    let held = OutputDir::take(&arguments.out)?;
     let resume = arguments.resume && held.has_results()?;
     if arguments.resume && !resume {
         output.note("the run that was here had not tried anything: it begins anew");
@@ -196,7 +193,7 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
 fn conclude(
     arguments: &arguments::Test,
     settings: &Settings,
-    held: &Held,
+    held: &OutputDir,
     mut report: Report,
     output: &mut Output,
 ) -> Result<Ending, TestError> {
@@ -229,7 +226,7 @@ pub struct Prepared {
 
 fn prepare(
     settings: &Settings,
-    held: &Held,
+    held: &OutputDir,
     scratch: &Path,
     clock: &mut Clock,
     output: &mut Output,
@@ -270,7 +267,7 @@ fn prepare(
     })
 }
 
-fn prepare_again(settings: &Settings, held: &Held) -> Result<Prepared, TestError> {
+fn prepare_again(settings: &Settings, held: &OutputDir) -> Result<Prepared, TestError> {
     // The journal is what a run begins to write when all of this is there.
     held.read("journal")?;
     let text = String::from_utf8_lossy(&held.read("ops")?).into_owned();
@@ -291,7 +288,7 @@ fn prepare_again(settings: &Settings, held: &Held) -> Result<Prepared, TestError
     })
 }
 
-fn open(held: &Held, output: &mut Output) -> Result<(Recording, Program), TestError> {
+fn open(held: &OutputDir, output: &mut Output) -> Result<(Recording, Program), TestError> {
     let recording = Recording::open(&held.path)?;
     for problem in recording.problems() {
         output.warn(&problem.to_string());
@@ -319,7 +316,7 @@ pub struct Tested {
 
 fn test(
     settings: &Settings,
-    held: &Held,
+    held: &OutputDir,
     scratch: &Path,
     prepared: &Prepared,
     resume: bool,
@@ -423,7 +420,7 @@ fn unjudged(prepared: &Prepared, unjudged: &[Unjudged]) -> Option<String> {
 
 /// Pictures of what is to be tried.
 fn write_behaviours(
-    held: &Held,
+    held: &OutputDir,
     prepared: &Prepared,
     timeline: &Timeline,
     divided: &Divided,
@@ -486,7 +483,7 @@ fn explain(
     })
 }
 
-fn write_files(held: &Held, report: &Report, known: &[Finding]) -> Result<(), FolderError> {
+fn write_files(held: &OutputDir, report: &Report, known: &[Finding]) -> Result<(), FolderError> {
     let base = lint::current_folder();
     held.write(FINDINGS_JSON, json::render(report))?;
     held.write(FINDINGS_SARIF, sarif::render(report, base.as_deref()))?;

@@ -24,20 +24,20 @@ use crashpoint_report::Finding;
 use crashpoint_trace::Recording;
 use crashpoint_trace::program::Program;
 
-use super::folder::Held;
 use super::target::{self, TargetError};
 use super::types::Types;
 use super::workload::Workload;
 use super::{Prepared, TestError, Tested, choose, explain, plan, tell, tighten};
 use crate::config::{ConfigError, Settings};
 use crate::record;
+use crashpoint_campaign::output_dir::OutputDir;
 
 /// Recoveries that are recorded.
 const RECOVERIES: usize = 64;
 
 pub struct Again<'a> {
     pub settings: &'a Settings,
-    pub held: &'a Held,
+    pub held: &'a OutputDir,
     pub scratch: &'a Path,
     pub prepared: &'a Prepared,
     pub tested: &'a Tested,

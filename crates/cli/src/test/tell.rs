@@ -17,12 +17,13 @@ use crashpoint_report::{
 };
 use crashpoint_states::representative::Facts;
 
-use super::folder::Held;
-use super::picture::{self, Picture};
-use super::replay_data::{self, Replay};
-use super::{Prepared, TestError, Tested, choose, plan, remarks, story};
+use super::{Prepared, TestError, Tested, choose, plan, remarks};
 use crate::config::Settings;
 use crate::lint;
+use crashpoint_campaign::output_dir::{FolderError, OutputDir};
+use crashpoint_explain::outcome as story;
+use crashpoint_explain::picture::{self, Picture};
+use crashpoint_explain::replay::{self as replay_data, Replay};
 
 /// What a cause looks like from outside.
 pub struct Detail {
@@ -196,7 +197,7 @@ pub fn details(
 /// The findings of one exploration, written to folders with numbers from `first` on.
 pub fn findings(
     settings: &Settings,
-    held: &Held,
+    held: &OutputDir,
     prepared: &Prepared,
     tested: &Tested,
     first: usize,
@@ -216,7 +217,7 @@ pub fn findings(
     for (index, (cause, detail)) in tested.causes.causes.iter().zip(&tested.details).enumerate() {
         let folder = held.file("findings").join((index + first).to_string());
         replay_data::write(&folder, &detail.replay).map_err(|source| {
-            TestError::Folder(super::folder::FolderError::Io {
+            TestError::Folder(FolderError::Io {
                 path: folder.clone(),
                 source,
             })
@@ -229,7 +230,7 @@ pub fn findings(
             tell: &|node| told(&resolver, &tested.timeline.nodes[node.index()]),
         };
         picture::write(&folder, &picture.graph()).map_err(|source| {
-            TestError::Folder(super::folder::FolderError::Io {
+            TestError::Folder(FolderError::Io {
                 path: folder.clone(),
                 source,
             })
@@ -253,7 +254,7 @@ pub fn told(resolver: &Resolver<'_>, node: &Node) -> (String, String) {
 
 pub fn report(
     settings: &Settings,
-    held: &Held,
+    held: &OutputDir,
     prepared: &Prepared,
     tested: &Tested,
     findings: Vec<Finding>,
@@ -425,7 +426,7 @@ impl Teller<'_> {
         let stack = stored.map_or_else(Vec::new, |node| {
             self.resolver.stack(node.site, node.context)
         });
-        let (message, help) = story::words(self.settings.target.model, cause, &needed);
+        let (message, help) = story::words(plan::model(self.settings.target.model), cause, &needed);
         let operation = cause.state.phase.operation();
         let acknowledged = matches!(cause.state.phase, Phase::After(_));
         let line = |operation: u32| {

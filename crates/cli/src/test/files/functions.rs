@@ -6,6 +6,7 @@
 
 use crashpoint_check::files::Files;
 use crashpoint_check::files::behaviours::{self, Division};
+use crashpoint_explain::files::frames::is_interpreter;
 use crashpoint_states::representative::Plan;
 use crashpoint_states::representative::calls::{self, FunctionId, Rounds, TimeSplit};
 use crashpoint_trace::files::{FileRecording, Frame, StackId};
@@ -16,27 +17,6 @@ use crate::config::Settings;
 
 /// Where an interpreter is.
 const INSIDE: u64 = 0;
-
-/// Programs and libraries that run other programs, by how their names begin.
-const INTERPRETERS: [&str; 12] = [
-    "python",
-    "libpython",
-    "node",
-    "libnode",
-    "ruby",
-    "libruby",
-    "perl",
-    "libperl",
-    "php",
-    "java",
-    "libjvm",
-    "deno",
-];
-
-fn is_interpreter(module: &str) -> bool {
-    let name = module.rsplit('/').next().unwrap_or_default();
-    INTERPRETERS.iter().any(|begin| name.starts_with(begin))
-}
 
 /// The functions of a recording, each with a number. Where there are no symbols, a function is what
 /// the unwind tables say is one.

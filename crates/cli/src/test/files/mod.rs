@@ -9,11 +9,8 @@ mod confirm;
 mod disk;
 mod functions;
 mod ground;
-mod mend;
 mod remarks;
-pub mod replay;
 mod tell;
-mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,14 +33,15 @@ use crashpoint_states::representative::Behaviour;
 use crashpoint_trace::files::{Call, FileRecording, OpenError};
 use crashpoint_watch::WatchError;
 
-use super::folder::Held;
-use super::picture;
 use super::progress::Progress;
 use super::search::Search;
 use super::{Clock, TestError, choose, plan, target};
 use crate::config::{self, ConfigError, Settings};
 use crate::output::Output;
 use crate::record;
+use crashpoint_campaign::output_dir::OutputDir;
+use crashpoint_explain::files::describe as words;
+use crashpoint_explain::picture;
 use functions::Functions;
 use ground::Ground;
 
@@ -109,7 +107,7 @@ const FILE_BYTES: u64 = 1 << 30;
 /// One test.
 pub struct Test<'t> {
     pub settings: &'t Settings,
-    pub held: &'t Held,
+    pub held: &'t OutputDir,
     pub scratch: &'t Path,
     pub resume: bool,
 }
@@ -340,9 +338,7 @@ impl Test<'_> {
                     ));
                 }
             } else {
-                problems.push(
-                    "which syncs could go is told when no crash state fails any more".to_owned(),
-                );
+                problems.push("redundant syncs are reported once no crash state fails".to_owned());
             }
         }
         let seconds = std::mem::take(&mut clock.phases);

@@ -18,7 +18,9 @@ use crashpoint_report::{Finding, Location, Rule, Severity};
 use crashpoint_states::{Bounded, Strategy};
 use crashpoint_trace::files::{Call, Effect, FileRecording};
 
-use super::{Test, words};
+use crashpoint_explain::files::describe as words;
+
+use super::Test;
 use crate::test::TestError;
 
 /// The rule's id.

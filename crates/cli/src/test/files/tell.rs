@@ -14,10 +14,12 @@ use crashpoint_report::{Crash, Finding, Location, Severity, Spot, Step};
 use crashpoint_states::representative::Facts;
 use crashpoint_trace::files::{Call, FileRecording, SystemCall};
 
-use super::replay::{self, Description};
-use super::{FilesError, Test, mend, words};
-use crate::test::picture::{self, Picture};
+use crashpoint_explain::files::replay::{self, Description};
+use crashpoint_explain::files::{describe as words, fix};
+
+use super::{FilesError, Test};
 use crate::test::{TestError, target, tell};
+use crashpoint_explain::picture::{self, Picture};
 
 /// Other models that have a say.
 pub fn other_models(model: &Model) -> Vec<Model> {
@@ -148,7 +150,7 @@ impl<'a> Teller<'_, 'a> {
         };
         for cause in all {
             checker.rewind()?;
-            let order = mend::order_of(self.files, cause.state.point);
+            let order = fix::order_of(self.files, cause.state.point);
             checker.advance(&causes.durable[..cause.state.durable], order)?;
             let kept: Vec<NodeId> = cause.state.kept.iter().map(|id| NodeId(*id)).collect();
             let variants = checker.variants(&kept);
@@ -161,7 +163,7 @@ impl<'a> Teller<'_, 'a> {
             let mut possible = vec![self.files.model.name().to_owned()];
             let mut impossible = Vec::new();
             for other in others {
-                let is_possible = mend::is_possible_on(self.files, other, &cause, order, checker)?;
+                let is_possible = fix::is_possible_on(self.files, other, &cause, order, checker)?;
                 let list = if is_possible {
                     &mut possible
                 } else {
@@ -260,7 +262,7 @@ impl<'a> Teller<'_, 'a> {
             }
             Phase::After(operation) => (self.operation(operation), true),
         };
-        let syncs = mend::syncs(self.files, cause);
+        let syncs = fix::syncs(self.files, cause);
         let call = main.map(|node| self.call(node));
         Finding {
             rule: tell::rule_of(cause.kind).to_owned(),
@@ -336,7 +338,7 @@ impl<'a> Teller<'_, 'a> {
         }
     }
 
-    fn help(&self, cause: &Cause, syncs: Option<&[mend::Sync]>) -> String {
+    fn help(&self, cause: &Cause, syncs: Option<&[fix::Sync]>) -> String {
         if let Some(syncs) = syncs {
             let texts = syncs.iter().map(|sync| self.sync_text(cause, sync));
             let texts: Vec<String> = texts.collect();
@@ -365,7 +367,7 @@ impl<'a> Teller<'_, 'a> {
         }
     }
 
-    fn sync_text(&self, cause: &Cause, sync: &mend::Sync) -> String {
+    fn sync_text(&self, cause: &Cause, sync: &fix::Sync) -> String {
         let call = &self.files.calls[sync.behind as usize];
         let needed = cause.needed.iter().map(|id| self.op(*id));
         let own = needed.clone().find(|op| op.kind.inode() == sync.inode);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
-use super::picture::BEHAVIOURS;
+use crashpoint_explain::picture::BEHAVIOURS;
 
 /// Everything that a test puts there.
 pub const OURS: [&str; 8] = [
@@ -43,7 +43,7 @@ pub enum FolderError {
 
 /// The folder, held for this run.
 #[derive(Debug)]
-pub struct Held {
+pub struct OutputDir {
     pub path: PathBuf,
     /// No run was here before.
     is_new: bool,
@@ -57,9 +57,9 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> FolderError + '_ {
     }
 }
 
-impl Held {
+impl OutputDir {
     /// Takes the folder. What an earlier run left in memory is removed.
-    pub fn take(path: &Path) -> Result<Held, FolderError> {
+    pub fn take(path: &Path) -> Result<OutputDir, FolderError> {
         std::fs::create_dir_all(path).map_err(io_error(path))?;
         let path = path.canonicalize().map_err(io_error(path))?;
         let lock = path.join("lock");
@@ -70,7 +70,7 @@ impl Held {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(FolderError::Busy { path }),
             Err(error) => return Err(io_error(&lock)(error.into())),
         }
-        let held = Held {
+        let held = OutputDir {
             path,
             is_new,
             _lock: file,
@@ -157,24 +157,24 @@ mod tests {
     #[test]
     fn two_runs_in_one_folder_refuse_each_other() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Held::take(folder.path()).unwrap();
-        let second = Held::take(folder.path()).unwrap_err();
+        let first = OutputDir::take(folder.path()).unwrap();
+        let second = OutputDir::take(folder.path()).unwrap_err();
         assert!(
             second.to_string().contains("another run works in"),
             "{second}"
         );
         drop(first);
-        assert!(Held::take(folder.path()).is_ok());
+        assert!(OutputDir::take(folder.path()).is_ok());
     }
 
     #[test]
     fn what_a_killed_run_left_is_removed_by_the_next() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Held::take(folder.path()).unwrap();
+        let first = OutputDir::take(folder.path()).unwrap();
         let scratch = first.scratch().unwrap().keep();
         assert!(scratch.is_dir());
         drop(first);
-        Held::take(folder.path()).unwrap();
+        OutputDir::take(folder.path()).unwrap();
         assert!(!scratch.exists());
     }
 }

@@ -102,7 +102,7 @@ fn check(path: &Path) -> Result<(), FolderError> {
     };
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        let mut ours = OURS.iter().chain(&crate::test::folder::OURS);
+        let mut ours = OURS.iter().chain(&crate::output_dir::OURS);
         if !ours.any(|ours| name == *ours) {
             return Err(FolderError::Foreign {
                 path: path.to_owned(),

@@ -11,7 +11,7 @@ use crashpoint_check::launch::{Command, Paths};
 use crashpoint_check::server::End;
 use serde::{Deserialize, Serialize};
 
-use crate::test::replay_data::{self, ReplayError};
+use crate::replay::{self as replay_data, ReplayError};
 
 /// Version of `files.json`.
 const VERSION: u32 = 1;

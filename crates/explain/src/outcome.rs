@@ -4,9 +4,8 @@ use crashpoint_check::judge::{Oracle, Reference, References, first_difference, l
 use crashpoint_check::minimise::{Cause, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::server::{End, Ended};
+use crashpoint_persist::graph::Model;
 use crashpoint_report::Location;
-
-use crate::config;
 
 const HELP_ATOMICITY: &str = "no order of the stores helps: keep what both belong to in a log, or \
                               make the change visible by one store of 8 bytes";
@@ -81,16 +80,16 @@ pub fn describe(
 }
 
 /// What is wrong, and what to do.
-pub fn words(model: config::Model, cause: &Cause, needed: &[Location]) -> (String, String) {
+pub fn words(model: Model, cause: &Cause, needed: &[Location]) -> (String, String) {
     let lines = needed.iter().map(|at| {
         let name = at.file.rsplit('/').next().unwrap_or_default();
         format!("{name}:{}", at.line)
     });
     let lines = lines.collect::<Vec<_>>().join(", ");
     let fix = match model {
-        config::Model::X86 => "a flush and a fence",
-        config::Model::Eadr => "a store of 8 bytes that comes last",
-        config::Model::Msync => "msync",
+        Model::X86 => "a flush and a fence",
+        Model::Eadr => "a store of 8 bytes that comes last",
+        Model::Msync => "msync",
     };
     match cause.kind {
         Kind::Ordering => {

@@ -4,7 +4,7 @@ use crashpoint_persist::files::{Data, Kind, MicroOp};
 use crashpoint_report::{Frame, Location, Spot};
 use crashpoint_trace::files::{Call, FileRecording, Frame as Recorded};
 
-use crate::show_files::THROUGH;
+use super::frames::{is_interpreter, is_system_library};
 
 /// What would be lost with a micro-operation.
 pub fn lost(op: &MicroOp<'_>) -> String {
@@ -58,27 +58,9 @@ pub fn all_lost<'o, 'a: 'o>(ops: impl Iterator<Item = &'o MicroOp<'a>>) -> Strin
 /// Things that are told one by one.
 const MOST_TOLD: usize = 4;
 
-/// Programs whose own code says nothing about the one that they run.
-const INTERPRETERS: [&str; 12] = [
-    "python",
-    "libpython",
-    "pypy",
-    "node",
-    "libnode",
-    "bun",
-    "deno",
-    "java",
-    "libj",
-    "ruby",
-    "perl",
-    "php",
-];
-
 /// A frame that is on the way to the system, and not the program's own doing.
 fn is_helper(frame: &Recorded) -> bool {
-    let module = frame.module.rsplit('/').next().unwrap_or_default();
-    let through = THROUGH.iter().any(|name| module.starts_with(name))
-        || INTERPRETERS.iter().any(|name| module.starts_with(name));
+    let through = is_system_library(&frame.module) || is_interpreter(&frame.module);
     let source = frame.source.as_ref();
     // The standard library of Rust is part of every program.
     let standard = source.is_some_and(|source| {
