@@ -4,11 +4,11 @@
 //! that cannot be to persistent memory is [`Action::Nothing`]: locals, thread-local variables,
 //! constants, and globals smaller than a page (a program may map a pool over a page-sized one).
 
-use crate::asm::{self, Assembly, Effect};
 use crate::library::{self, Sync, Write};
 use crate::llvm::{self, Type, Value};
 use crate::reads;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
+use crashpoint_program::asm::{self, Assembly, Effect};
 use llvm_sys::{LLVMAtomicOrdering, LLVMOpcode};
 
 #[derive(Clone, Debug)]

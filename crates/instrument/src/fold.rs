@@ -11,9 +11,9 @@
 //! if it is inlined and the optimiser then finds the constant. Hooked bodies are not optimised, so
 //! it is folded here too.
 
-use crate::asm;
 use crate::linkage::final_target;
 use crate::llvm::{self, Block, Value};
+use crashpoint_program::asm;
 use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage, LLVMOpcode};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -10,7 +10,6 @@
 //! behaviour depends on it while the gate is closed.
 
 mod action;
-mod asm;
 mod copies;
 mod fold;
 mod formats;

@@ -12,7 +12,6 @@
 pub mod baseline;
 mod finding;
 pub mod graph;
-mod helpers;
 pub mod json;
 pub mod junit;
 pub mod merge;

@@ -10,8 +10,8 @@ use crashpoint_trace::program::{Program, ResolvedSite, SourcePlace, function_nam
 use crashpoint_trace::{ContextId, Recording, SiteId};
 
 use crate::finding::{Finding, Frame, Location, Place, Severity, Step, told_at};
-use crate::helpers::{Helpers, is_library};
 use crate::merge::merge;
+use crashpoint_program::helpers::{Helpers, is_library};
 
 /// Folders whose code is nobody's to mend: what happens there is told at its caller.
 const SYSTEM: [&str; 2] = ["/usr/include/", "/usr/lib/"];

@@ -28,7 +28,6 @@ mod folder;
 mod ids;
 mod mapped;
 mod meta;
-pub mod paths;
 mod problem;
 mod process;
 pub mod program;

@@ -10,10 +10,10 @@ use crashpoint_check::timeline::{ListId, Timeline, Walk};
 use crashpoint_flow::Unfollowed;
 use crashpoint_infer::{Inferred, Rule, infer};
 use crashpoint_persist::graph::Model;
+use crashpoint_program::paths;
 use crashpoint_report::ConditionFigures;
 use crashpoint_states::conditions::{At, Figures, Planner, Reason};
 use crashpoint_states::{self as states, ByConditions, Point, representative};
-use crashpoint_trace::paths;
 use num_bigint::BigUint;
 use rustc_hash::FxHashSet;
 

@@ -1,9 +1,9 @@
 //! Hooks of inline assembly.
 
 use super::{Body, RARELY};
-use crate::asm::{Effect, Length, Place};
 use crate::llvm::Value;
 use crashpoint_abi::record::{FenceKind, StoreKind};
+use crashpoint_program::asm::{Effect, Length, Place};
 use llvm_sys::LLVMOpcode;
 
 /// Whether the hook of an effect looks at the thread without a check before it.

@@ -2,10 +2,10 @@
 
 use super::Lowering;
 use crate::action::{Action, intrinsic_name, is_machine_fence, is_memory_intrinsic};
-use crate::asm::{Effect, Length};
 use crate::llvm::{Type, Value};
 use crashpoint_abi::record::{FenceKind, FlushKind};
 use crashpoint_ir::{AssemblyEffect, Callee, Op, Operand, Ordering};
+use crashpoint_program::asm::{Effect, Length};
 use llvm_sys::{LLVMAtomicOrdering, LLVMOpcode};
 
 impl Lowering {

@@ -4,8 +4,8 @@
 //! them does the same. Here a path is cut where a function is entered again: what it was called by
 //! the first time, and what it calls now.
 
-use crate::program::Program;
-use crate::{ContextId, Recording, SiteId};
+use crashpoint_trace::program::Program;
+use crashpoint_trace::{ContextId, Recording, SiteId};
 use rustc_hash::FxHashMap;
 
 /// A path without repetition, as the last call of a shorter one.
