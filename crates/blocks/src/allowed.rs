@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crashpoint_persist::files::{Filler, Model, STALE_BYTE, Trees, Walker};
+use crashpoint_persist::files::{FileWalker, Filler, Model, STALE_BYTE, Trees};
+use crashpoint_persist::graph::Walker as _;
 use crashpoint_trace::files::{Before, Call};
 
 /// More cuts than a small program has.
@@ -18,7 +19,7 @@ pub struct Allowed {
 }
 
 pub fn allowed<'a>(model: &Model, before: &Before<'a>, calls: &[Call<'a>]) -> Allowed {
-    let mut walker = Walker::new(model, before);
+    let mut walker = FileWalker::new(model, before);
     let mut trees = Trees::new(model, before);
     let mut truncated = false;
     let mut now = here(&walker, &mut trees, &mut truncated);
@@ -41,7 +42,11 @@ pub fn allowed<'a>(model: &Model, before: &Before<'a>, calls: &[Call<'a>]) -> Al
     Allowed { states, truncated }
 }
 
-fn here<'a>(walker: &Walker<'a>, trees: &mut Trees<'a>, truncated: &mut bool) -> BTreeSet<String> {
+fn here<'a>(
+    walker: &FileWalker<'a>,
+    trees: &mut Trees<'a>,
+    truncated: &mut bool,
+) -> BTreeSet<String> {
     let mut states = BTreeSet::new();
     let frontier = walker.frontier();
     let mut cuts = frontier.cuts();

@@ -7,8 +7,9 @@
 
 use crate::timeline::Operations;
 use crashpoint_abi::record::FlushKind;
-use crashpoint_persist::LineId;
-use crashpoint_persist::graph::{Model, Node, NodeId, Walker};
+use crashpoint_persist::graph::{NodeId, Walker as _};
+use crashpoint_persist::memory::LineId;
+use crashpoint_persist::memory::{MemoryWalker, Model, Node};
 use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Stacks, Step, TimeSplit};
 use crashpoint_states::representative::facts::{End, Fact};
 use crashpoint_states::representative::objects::{self, Member, Update};
@@ -123,7 +124,7 @@ pub fn facts(recording: &Recording, model: Model) -> Facts {
 }
 
 struct Noted {
-    walker: Walker,
+    walker: MemoryWalker,
     model: Model,
     facts: Facts,
     updates: Vec<Update>,
@@ -151,7 +152,7 @@ const WORD_BYTES: u64 = 8;
 
 impl Noted {
     fn new(recording: &Recording, model: Model) -> Noted {
-        let mut walker = Walker::new(model);
+        let mut walker = MemoryWalker::new(model);
         for (index, file) in (0..).map(FileIndex).zip(recording.files()) {
             if file.private {
                 walker.ignore(index);

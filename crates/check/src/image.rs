@@ -4,7 +4,7 @@
 //! changed, and the same content has the same hash by whatever way it came about. With 128 bits
 //! of a mixing function that nobody attacks, two contents meet by chance in no real run.
 
-use crashpoint_persist::graph::Node;
+use crashpoint_persist::memory::Node;
 use crashpoint_trace::{FileIndex, PmAddress, Recording};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

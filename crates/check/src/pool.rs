@@ -7,7 +7,7 @@
 //! which we set to a value that no write leaves behind.
 
 use crate::image::{FileShape, Image, Patch, WordId};
-use crashpoint_persist::graph::Node;
+use crashpoint_persist::memory::Node;
 use crashpoint_trace::{FileIndex, PmAddress};
 use rustix::fs::{Timespec, Timestamps};
 use std::fs::{File, OpenOptions};

@@ -10,7 +10,8 @@
 
 use crate::at_once::AtOnce;
 use crate::judge::{World, Worlds};
-use crashpoint_persist::graph::{Frontier, Model, Node, NodeId, Walker};
+use crashpoint_persist::graph::{Frontier, NodeId, Walker as _};
+use crashpoint_persist::memory::{MemoryWalker, Model, Node};
 use crashpoint_trace::{Event, EventKind, FileIndex, Recording, SiteId, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::ControlFlow;
@@ -200,7 +201,7 @@ struct Call {
 
 /// What a walk keeps track of.
 struct Progress {
-    walker: Walker,
+    walker: MemoryWalker,
     phase: Phase,
     /// The line of the workload that runs, and its calls.
     running: Option<u32>,
@@ -225,7 +226,7 @@ impl<'r> Walk<'r> {
     }
 
     fn start(&self) -> Progress {
-        let mut walker = Walker::new(self.model);
+        let mut walker = MemoryWalker::new(self.model);
         for (index, file) in (0..).map(FileIndex).zip(self.recording.files()) {
             if file.private {
                 walker.ignore(index);

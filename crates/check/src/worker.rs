@@ -11,7 +11,7 @@ use crate::server::{Ended, Limits, NEEDS_SHARED, Place, ServerError};
 use crate::timeline::ListId;
 use crashpoint_abi::env;
 use crashpoint_abi::serve::flags;
-use crashpoint_persist::graph::Node;
+use crashpoint_persist::memory::Node;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! # Model
 //!
 //! A system call is made of micro-operations ([`MicroOp`]): an entry added or removed, data of one
-//! block, a size. Each is a node, the smallest unit that persists whole. A [`Walker`] takes in the
+//! block, a size. Each is a node, the smallest unit that persists whole. A [`FileWalker`] takes in the
 //! calls of a recording and knows which nodes are durable and which are pending; its frontier says
 //! which sets of pending nodes a crash may keep, in the same terms as for memory (see
 //! [`crate::graph`]). [`Trees`] shows what a set of nodes looks like as a [`Tree`].
@@ -49,7 +49,6 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use crate::graph::{Fed, NodeId};
 pub use changes::{Change, Patch, PatchSource};
 pub use content::{Content, Extent, Source};
 pub use model::{Filler, Model, Reason};
@@ -58,7 +57,7 @@ pub use parse::{ModelError, ModelErrorKind};
 pub use text::{describe, needs_split_rename};
 pub use tree::{Object, Tree};
 pub use trees::Trees;
-pub use walker::{Needs, Walker};
+pub use walker::{FileWalker, Needs};
 
 /// Stands for what the disk held before, of whatever file.
 pub const STALE_BYTE: u8 = 0xa5;

@@ -1,13 +1,10 @@
-//! What may be lost: the persistence state of every byte of persistent memory that a recording
-//! touches.
+//! What may be lost: what a crash may leave behind of all that a recording did to persistent memory
+//! and to files.
 //!
-//! [`x86`] is the model of the processor: which stores are still in the cache, on their way, or
-//! durable. [`lines`] is the table it is kept in, open to analyses that keep something of their
-//! own for every cache line. [`origin`] numbers the places (site, call stack, thread) that events
-//! come from, so that a line's history stays small.
-//!
-//! [`graph`] says which sets of stores a crash may leave behind, under this model and under others.
-//! [`files`] says the same of what system calls did to files, in the same terms.
+//! [`graph`] is the core that both share: nodes, chains of nodes, and the sets of nodes that a crash
+//! may keep. [`memory`] makes nodes of stores, under x86 with ADR, eADR or msync, and knows the state
+//! of every cache line. [`files`] makes nodes of what system calls did to files, under models of
+//! file systems.
 //!
 //! **Architecture invariant:** this crate performs no I/O and judges nothing: it says what state a
 //! byte is in, never whether that is right.
@@ -15,9 +12,4 @@
 
 pub mod files;
 pub mod graph;
-pub mod lines;
-pub mod origin;
-pub mod x86;
-
-pub use lines::{LineId, LineTable, Piece, pieces};
-pub use origin::{Origin, OriginInfo, Origins};
+pub mod memory;

@@ -3,8 +3,8 @@
 use crate::config::{ExtraFence as Settings, Mfence};
 use crate::rule::{Draft, FenceSeen, Interest, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity};
-use crashpoint_persist::Origin;
-use crashpoint_persist::x86::{Fenced, Mark};
+use crashpoint_persist::memory::Origin;
+use crashpoint_persist::memory::x86::{Fenced, Mark};
 use crashpoint_trace::{FenceKind, PmAddress, ProcessIndex, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -3,8 +3,8 @@
 use crate::config::ExtraFlush as Settings;
 use crate::rule::{Draft, FlushSeen, Interest, Path, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity};
-use crashpoint_persist::x86::{Flushed, Mark};
-use crashpoint_persist::{LineId, Origin};
+use crashpoint_persist::memory::x86::{Flushed, Mark};
+use crashpoint_persist::memory::{LineId, Origin};
 use rustc_hash::FxHashMap;
 
 pub const INFO: RuleInfo = RuleInfo {

@@ -26,8 +26,8 @@
 //! at least [`FENCES_AFTER`] fences of their thread followed are taken for left.
 
 use crate::Names;
-use crashpoint_persist::x86::{Flushed, Line, LineTracker, Mark, Writer};
-use crashpoint_persist::{LineId, Origin, Origins};
+use crashpoint_persist::memory::x86::{Flushed, Line, LineTracker, Mark, Writer};
+use crashpoint_persist::memory::{LineId, Origin, Origins};
 use crashpoint_trace::{SiteId, StoreKind, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 use thin_vec::ThinVec;

@@ -11,8 +11,8 @@ use crate::{
     Basic, Config, Finding, Names, RuleInfo, RuleSettings, Severity, double_log, extra_fence,
     extra_flush, missing_fence, missing_flush, unlogged_update, unpersisted,
 };
-use crashpoint_persist::x86::{Fenced, Flushed, How, Who};
-use crashpoint_persist::{OriginInfo, Origins, pieces};
+use crashpoint_persist::memory::x86::{Fenced, Flushed, How, Who};
+use crashpoint_persist::memory::{OriginInfo, Origins, pieces};
 use crashpoint_trace::{Event, EventKind, FenceKind, FileIndex, FlushKind, Place, StoreKind};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;

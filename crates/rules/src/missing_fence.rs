@@ -2,8 +2,8 @@
 
 use crate::rule::{Draft, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity};
-use crashpoint_persist::x86::Line;
-use crashpoint_persist::{LineId, Origin};
+use crashpoint_persist::memory::x86::Line;
+use crashpoint_persist::memory::{LineId, Origin};
 use crashpoint_trace::ThreadIndex;
 
 pub const INFO: RuleInfo = RuleInfo {

@@ -3,7 +3,7 @@
 use crate::leftovers::Left;
 use crate::rule::{Draft, Path, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity, Step};
-use crashpoint_persist::Origin;
+use crashpoint_persist::memory::Origin;
 
 pub const INFO: RuleInfo = RuleInfo {
     id: "missing-flush",

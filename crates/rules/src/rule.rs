@@ -3,8 +3,8 @@
 use crate::leftovers::{Leftovers, Tracker};
 use crate::transactions::Transactions;
 use crate::{Finding, MODEL, Names, RuleId, Severity, Step};
-use crashpoint_persist::x86::{Fenced, Flushed, Line, Mark, Who};
-use crashpoint_persist::{LineId, Origin, Origins};
+use crashpoint_persist::memory::x86::{Fenced, Flushed, Line, Mark, Who};
+use crashpoint_persist::memory::{LineId, Origin, Origins};
 use crashpoint_trace::{ContextId, FenceKind, PmAddress, SiteId};
 use rustc_hash::FxHashMap;
 

@@ -2,7 +2,7 @@
 
 use crate::rule::{Draft, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity};
-use crashpoint_persist::x86::Mark;
+use crashpoint_persist::memory::x86::Mark;
 
 pub const INFO: RuleInfo = RuleInfo {
     id: "unlogged-update",

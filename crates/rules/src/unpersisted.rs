@@ -4,7 +4,7 @@ use crate::leftovers::Left;
 use crate::missing_flush::history;
 use crate::rule::{Draft, Path, Rule, Scene, Tally, by_path};
 use crate::{Finding, RuleInfo, Severity};
-use crashpoint_persist::Origin;
+use crashpoint_persist::memory::Origin;
 
 pub const INFO: RuleInfo = RuleInfo {
     id: "unpersisted",

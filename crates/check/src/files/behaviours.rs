@@ -5,8 +5,8 @@
 
 use super::names::Names;
 use super::subject::Files;
-use crashpoint_persist::files::{Kind, MicroOp, Walker};
-use crashpoint_persist::graph::NodeId;
+use crashpoint_persist::files::{FileWalker, Kind, MicroOp};
+use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Stacks, Step, TimeSplit};
 use crashpoint_states::representative::facts::{End, Fact};
 use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
@@ -61,7 +61,7 @@ struct Noted {
 impl Noted {
     fn of(files: &Files<'_>, mut frames: impl FnMut(StackId) -> Vec<Frame>) -> Noted {
         let mut noted = Noted::default();
-        let mut walker = Walker::new(files.model, files.before);
+        let mut walker = FileWalker::new(files.model, files.before);
         for call in files.calls {
             noted.call(call, &files.names, &mut walker, &mut frames);
             if files.acknowledges(call) {
@@ -75,7 +75,7 @@ impl Noted {
         &mut self,
         call: &Call<'a>,
         names: &Names,
-        walker: &mut Walker<'a>,
+        walker: &mut FileWalker<'a>,
         frames: &mut impl FnMut(StackId) -> Vec<Frame>,
     ) {
         let first = walker.nodes().len();

@@ -15,8 +15,8 @@ use crate::subject::{Content, Place, Show, Subject};
 use crate::table::Key;
 use crate::timeline::{ListId, Moment, Phase, Span};
 use crate::worker::WorkerError;
-use crashpoint_persist::files::{Filler, Kind, MicroOp, Model, Trees, Walker};
-use crashpoint_persist::graph::NodeId;
+use crashpoint_persist::files::{FileWalker, Filler, Kind, MicroOp, Model, Trees};
+use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_trace::files::{Before, Call, Effect, Stream};
 use rustc_hash::FxHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -166,7 +166,7 @@ fn stdout<'c>(call: &'c Call<'_>) -> impl Iterator<Item = &'c [u8]> {
 
 /// One way through the recording.
 struct Walk<'a> {
-    walker: Walker<'a>,
+    walker: FileWalker<'a>,
     phase: Phase,
     outputs: u32,
     points: usize,
@@ -177,7 +177,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(files: &Files<'a>) -> Walk<'a> {
         Walk {
-            walker: Walker::new(files.model, files.before),
+            walker: FileWalker::new(files.model, files.before),
             phase: Phase::In(0),
             outputs: 0,
             points: 0,
@@ -354,7 +354,7 @@ fn is_content(kind: &Kind<'_>) -> bool {
 /// rename that comes apart), so that nodes are what they are at a moment.
 #[derive(Clone)]
 pub struct FileContent<'a> {
-    walker: Walker<'a>,
+    walker: FileWalker<'a>,
     trees: Trees<'a>,
     calls: &'a [Call<'a>],
     /// How many calls have begun; the last of them may not have ended.
@@ -368,7 +368,7 @@ pub struct FileContent<'a> {
 impl<'a> FileContent<'a> {
     fn new(files: &Files<'a>) -> FileContent<'a> {
         FileContent {
-            walker: Walker::new(files.model, files.before),
+            walker: FileWalker::new(files.model, files.before),
             trees: Trees::new(files.model, files.before),
             calls: files.calls,
             begun: 0,

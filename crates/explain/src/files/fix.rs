@@ -11,8 +11,8 @@ use crashpoint_check::files::{FileChecker, Files};
 use crashpoint_check::minimise::{Cause, Kind as CauseKind};
 use crashpoint_check::subject::{Checker as _, Content as _, Subject as _};
 use crashpoint_check::worker::WorkerError;
-use crashpoint_persist::files::{Kind, MicroOp, Model, Walker};
-use crashpoint_persist::graph::NodeId;
+use crashpoint_persist::files::{FileWalker, Kind, MicroOp, Model};
+use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_trace::files::{Call, Effect, InodeId, SyncKind};
 
 /// What is to be synced, and behind which call.
@@ -74,7 +74,7 @@ pub fn syncs(files: &Files<'_>, cause: &Cause) -> Option<Vec<Sync>> {
     if ahead.is_some_and(|ahead| ahead <= last) {
         return None;
     }
-    let mut walker = Walker::new(files.model, files.before);
+    let mut walker = FileWalker::new(files.model, files.before);
     let mut durable: Vec<NodeId> = Vec::new();
     for (number, call) in (0u32..).zip(files.calls).take_while(|(at, _)| *at <= last) {
         walker.feed(call);

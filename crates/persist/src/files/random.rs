@@ -2,8 +2,8 @@
 
 use super::litmus::{self, File, How, Litmus, Op};
 use super::reference::{ALL, Reference};
-use super::{Change, Data, Filler, Model, Object, PatchSource, Tree, Trees, Walker};
-use crate::graph::{Cut, NodeId};
+use super::{Change, Data, FileWalker, Filler, Model, Object, PatchSource, Tree, Trees};
+use crate::graph::{Cut, NodeId, Walker as _};
 use crashpoint_trace::files::{Allocation, Before, Call, InodeId, InodeKind};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +140,7 @@ fn programs(length: usize) -> impl Strategy<Value = Program> {
 const MOST_STATES: u64 = 3000;
 
 /// All states now, or nothing if there are too many.
-fn states<'a>(walker: &Walker<'a>, trees: &mut Trees<'a>) -> Option<BTreeSet<String>> {
+fn states<'a>(walker: &FileWalker<'a>, trees: &mut Trees<'a>) -> Option<BTreeSet<String>> {
     let frontier = walker.frontier();
     if frontier.count().value > MOST_STATES.into() {
         return None;
@@ -159,7 +159,7 @@ fn compare(litmus: &Litmus) -> Result<(), TestCaseError> {
     let (before, calls) = litmus.calls();
     for (name, fs) in ALL {
         let model = Model::builtin(name).expect("a built-in model");
-        let mut walker = Walker::new(&model, &before);
+        let mut walker = FileWalker::new(&model, &before);
         let mut trees = Trees::new(&model, &before);
         let mut reference = Reference::new(fs, &before);
         for (index, call) in calls.iter().enumerate() {
@@ -220,7 +220,7 @@ fn every_short_program_leaves_what_the_reference_says() {
 
 fn all_states<'a>(name: &str, before: &Before<'a>, calls: &[Call<'a>]) -> Option<litmus::States> {
     let model = Model::builtin(name).expect("a built-in model");
-    let mut walker = Walker::new(&model, before);
+    let mut walker = FileWalker::new(&model, before);
     for call in calls {
         walker.begin(call);
         if walker.frontier().count().value > MOST_STATES.into() {
@@ -291,7 +291,7 @@ proptest! {
         let (before, calls) = program.0.calls();
         for name in Model::NAMES {
             let model = Model::builtin(name).expect("a built-in model");
-            let mut walker = Walker::new(&model, &before);
+            let mut walker = FileWalker::new(&model, &before);
             for call in &calls {
                 walker.feed(call);
                 let frontier = walker.frontier();
@@ -315,7 +315,7 @@ proptest! {
         let mut seen = BTreeSet::new();
         for name in Model::NAMES {
             let model = Model::builtin(name).expect("a built-in model");
-            let mut walker = Walker::new(&model, &before);
+            let mut walker = FileWalker::new(&model, &before);
             let mut trees = Trees::new(&model, &before);
             for call in &calls {
                 walker.feed(call);
@@ -340,7 +340,7 @@ proptest! {
         let (before, calls) = program.0.calls();
         for name in Model::NAMES {
             let model = Model::builtin(name).expect("a built-in model");
-            let mut plain = (Walker::new(&model, &before), Trees::new(&model, &before));
+            let mut plain = (FileWalker::new(&model, &before), Trees::new(&model, &before));
             let mut other = plain.clone();
             for (call, choice) in calls.iter().zip(&choices) {
                 for (walker, trees) in [&mut plain, &mut other] {
@@ -371,7 +371,7 @@ proptest! {
     fn changes_lead_from_any_tree_to_any_other(program in programs(9)) {
         let (before, calls) = program.0.calls();
         let model = Model::builtin("posix").expect("a built-in model");
-        let mut walker = Walker::new(&model, &before);
+        let mut walker = FileWalker::new(&model, &before);
         let mut trees = Trees::new(&model, &before);
         let mut at = trees.tree(&[], walker.nodes(), Filler::Zeros);
         let mut disk = Disk::default();
@@ -399,7 +399,7 @@ proptest! {
     fn equal_hashes_are_equal_trees(program in programs(7)) {
         let (before, calls) = program.0.calls();
         let model = Model::builtin("posix").expect("a built-in model");
-        let mut walker = Walker::new(&model, &before);
+        let mut walker = FileWalker::new(&model, &before);
         let mut trees = Trees::new(&model, &before);
         let mut known: BTreeMap<u128, String> = BTreeMap::new();
         let mut summaries: BTreeMap<String, u128> = BTreeMap::new();

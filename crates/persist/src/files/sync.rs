@@ -3,7 +3,7 @@
 use super::model::{Fdatasync, Fsync, FsyncDirectory};
 use super::op::{Kind, MicroOp};
 use super::order::Order;
-use super::walker::Walker;
+use super::walker::FileWalker;
 use crate::graph::NodeId;
 use crashpoint_trace::files::{InodeId, Slot, SyncKind};
 use rustc_hash::FxHashSet;
@@ -40,7 +40,7 @@ impl Range {
     }
 }
 
-impl<'a> Walker<'a> {
+impl<'a> FileWalker<'a> {
     pub(super) fn sync(&mut self, sync: SyncKind) {
         let from = self.order.durable.len();
         let cover = self.cover(sync);

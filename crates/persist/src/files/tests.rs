@@ -1,6 +1,7 @@
 //! Models from text, reasons and words, and the simplest programs.
 
 use super::*;
+use crate::graph::Walker as _;
 use crashpoint_trace::files::{
     Before, Call, Effect, Initial, InodeId, InodeKind, Slot, StackId, SyncKind, SystemCall, Through,
 };
@@ -48,7 +49,7 @@ fn states_of<'a>(
     before: &Before<'a>,
     calls: &[Vec<Effect<'a>>],
 ) -> BTreeSet<String> {
-    let mut walker = Walker::new(model, before);
+    let mut walker = FileWalker::new(model, before);
     let mut trees = Trees::new(model, before);
     for (order, effects) in (1..).zip(calls) {
         walker.feed(&call(order, effects.clone()));
@@ -208,7 +209,7 @@ fn every_loss_has_a_reason() {
         entries: Vec::new(),
     };
     let model = Model::builtin("ext4-ordered").expect("built in");
-    let mut walker = Walker::new(&model, &before);
+    let mut walker = FileWalker::new(&model, &before);
     for (order, effects) in (1..).zip(created(F, "f", b"A")) {
         walker.feed(&call(order, effects));
     }
@@ -235,7 +236,7 @@ fn a_long_write_is_cut_into_so_many_runs() {
     let calls = created(F, "f", &bytes);
     for (name, most) in [("posix", 128), ("xfs", 64), ("ext4-journal", 4)] {
         let model = Model::builtin(name).expect("built in");
-        let mut walker = Walker::new(&model, &before);
+        let mut walker = FileWalker::new(&model, &before);
         for (order, effects) in (1..).zip(&calls) {
             walker.feed(&call(order, effects.clone()));
         }
@@ -260,7 +261,7 @@ fn a_rename_that_loses_the_file_is_told_apart() {
         entries: vec![(slot("f"), F)],
     };
     let model = Model::builtin("posix").expect("built in");
-    let mut walker = Walker::new(&model, &before);
+    let mut walker = FileWalker::new(&model, &before);
     let rename = Effect::Rename {
         from: slot("f"),
         to: slot("g"),

@@ -5,7 +5,7 @@ use super::model::{FsyncDirectory, Model, Rename};
 use super::op::{Growth, Kind, MicroOp};
 use super::order::Order;
 use super::paths::Paths;
-use crate::graph::{Fed, Frontier, NodeId};
+use crate::graph::{Fed, Frontier, NodeId, Walker};
 use crashpoint_trace::files::{Before, Call, Effect, InodeId, InodeKind, Slot, StackId, SyncKind};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -39,11 +39,9 @@ pub struct Needs<'w> {
     pub is_behind_journal: bool,
 }
 
-/// Follows a recording and knows what a crash may lose.
-///
-/// Pure, and linear in the nodes issued: each is added once and becomes durable at most once.
+/// Follows the system calls of a recording.
 #[derive(Clone, Debug)]
-pub struct Walker<'a> {
+pub struct FileWalker<'a> {
     pub(super) model: Model,
     pub(super) nodes: Vec<MicroOp<'a>>,
     pub(super) order: Order,
@@ -60,9 +58,9 @@ pub struct Walker<'a> {
     calls: u32,
 }
 
-impl<'a> Walker<'a> {
-    pub fn new(model: &Model, before: &Before<'a>) -> Walker<'a> {
-        let mut walker = Walker {
+impl<'a> FileWalker<'a> {
+    pub fn new(model: &Model, before: &Before<'a>) -> FileWalker<'a> {
+        let mut walker = FileWalker {
             model: model.clone(),
             nodes: Vec::new(),
             order: Order::new(model.syncs_out_of_order()),
@@ -98,78 +96,6 @@ impl<'a> Walker<'a> {
             self.inodes.resize_with(id.index() + 1, Inode::default);
         }
         &mut self.inodes[id.index()]
-    }
-
-    /// Takes in the next call.
-    pub fn feed(&mut self, call: &Call<'a>) -> Fed {
-        let began = self.begin(call);
-        let ended = self.end(call);
-        Fed {
-            fence: ended.fence,
-            changed: began.changed || ended.changed,
-        }
-    }
-
-    /// Takes in what the next call does, but not yet what it makes durable: of a write with
-    /// `O_SYNC`, a crash before it returns may lose the more. [`Walker::end`] must follow.
-    pub fn begin(&mut self, call: &Call<'a>) -> Fed {
-        self.origin = Origin {
-            order: call.order,
-            call: self.calls,
-            process: call.process,
-            thread: call.thread,
-            stack: call.stack.0,
-        };
-        self.calls += 1;
-        let before = self.nodes.len();
-        for effect in &call.effects {
-            self.apply(effect);
-        }
-        Fed {
-            fence: false,
-            changed: self.nodes.len() > before,
-        }
-    }
-
-    /// The call that was begun has returned: what it makes durable is durable.
-    pub fn end(&mut self, call: &Call<'a>) -> Fed {
-        let durable = self.order.durable.len();
-        for effect in &call.effects {
-            if let Effect::Sync(sync) = effect {
-                self.sync(*sync);
-            }
-        }
-        let settled = self.order.durable.len() > durable;
-        Fed {
-            fence: settled,
-            changed: settled,
-        }
-    }
-
-    /// Whether this call, if it is the next one or the one that was begun, makes anything durable.
-    /// The moment before it is when a crash may lose the most. Of a call that was not begun and
-    /// writes as well as syncs, it is taken to.
-    pub fn completes(&self, call: &Call<'a>) -> bool {
-        let begun = self.calls != 0 && self.origin.order == call.order;
-        let mut writes = false;
-        call.effects.iter().any(|effect| match effect {
-            Effect::Sync(sync) => {
-                self.covers(*sync) || writes && !matches!(sync, SyncKind::WriteOut { .. })
-            }
-            Effect::Link { .. }
-            | Effect::Unlink { .. }
-            | Effect::Rename { .. }
-            | Effect::Exchange { .. }
-            | Effect::Write { .. }
-            | Effect::Resize { .. }
-            | Effect::Allocate { .. }
-            | Effect::SetXattr { .. }
-            | Effect::SetMode { .. } => {
-                writes = !begun;
-                false
-            }
-            Effect::New { .. } | Effect::LastClose { .. } | Effect::Output { .. } => false,
-        })
     }
 
     fn apply(&mut self, effect: &Effect<'a>) {
@@ -263,7 +189,7 @@ impl<'a> Walker<'a> {
     }
 
     fn note(&mut self, kind: Kind<'a>, path: Arc<str>) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
+        let id = NodeId::after(self.nodes.len());
         self.nodes.push(MicroOp {
             order: self.origin.order,
             call: self.origin.call,
@@ -428,11 +354,6 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// All nodes so far, in the order of issue; a [`NodeId`] is an index.
-    pub fn nodes(&self) -> &[MicroOp<'a>] {
-        &self.nodes
-    }
-
     /// What a pending node waits for.
     pub fn needs(&self, node: NodeId) -> Needs<'_> {
         Needs {
@@ -441,9 +362,75 @@ impl<'a> Walker<'a> {
             is_behind_journal: self.order.is_behind_journal(node),
         }
     }
+}
 
-    /// Nodes that became durable since the last call, ascending.
-    pub fn take_durable(&mut self) -> Vec<NodeId> {
+impl<'a> Walker for FileWalker<'a> {
+    type Event<'e> = Call<'a>;
+    type Node = MicroOp<'a>;
+
+    /// Of a write with `O_SYNC`, a crash before it returns may lose the more.
+    fn begin(&mut self, call: &Call<'a>) -> Fed {
+        self.origin = Origin {
+            order: call.order,
+            call: self.calls,
+            process: call.process,
+            thread: call.thread,
+            stack: call.stack.0,
+        };
+        self.calls += 1;
+        let before = self.nodes.len();
+        for effect in &call.effects {
+            self.apply(effect);
+        }
+        Fed {
+            fence: false,
+            changed: self.nodes.len() > before,
+        }
+    }
+
+    fn end(&mut self, call: &Call<'a>) -> Fed {
+        let durable = self.order.durable.len();
+        for effect in &call.effects {
+            if let Effect::Sync(sync) = effect {
+                self.sync(*sync);
+            }
+        }
+        let settled = self.order.durable.len() > durable;
+        Fed {
+            fence: settled,
+            changed: settled,
+        }
+    }
+
+    /// Of a call that was not begun and writes as well as syncs, it is taken to.
+    fn completes(&self, call: &Call<'a>) -> bool {
+        let begun = self.calls != 0 && self.origin.order == call.order;
+        let mut writes = false;
+        call.effects.iter().any(|effect| match effect {
+            Effect::Sync(sync) => {
+                self.covers(*sync) || writes && !matches!(sync, SyncKind::WriteOut { .. })
+            }
+            Effect::Link { .. }
+            | Effect::Unlink { .. }
+            | Effect::Rename { .. }
+            | Effect::Exchange { .. }
+            | Effect::Write { .. }
+            | Effect::Resize { .. }
+            | Effect::Allocate { .. }
+            | Effect::SetXattr { .. }
+            | Effect::SetMode { .. } => {
+                writes = !begun;
+                false
+            }
+            Effect::New { .. } | Effect::LastClose { .. } | Effect::Output { .. } => false,
+        })
+    }
+
+    fn nodes(&self) -> &[MicroOp<'a>] {
+        &self.nodes
+    }
+
+    fn take_durable(&mut self) -> Vec<NodeId> {
         let mut durable = std::mem::take(&mut self.order.durable);
         if let Some(assumed) = &mut self.assumed {
             durable = std::mem::take(&mut assumed.durable);
@@ -452,27 +439,18 @@ impl<'a> Walker<'a> {
         durable
     }
 
-    /// Takes a pending node to be durable from here on, and with it all that it needs: for callers
-    /// who know enough about its loss.
-    pub fn assume_durable(&mut self, id: NodeId) {
+    fn assume_durable(&mut self, id: NodeId) {
         let order = &self.order;
         let assumed = self.assumed.get_or_insert_with(|| order.clone());
         assumed.commit(id);
     }
 
-    /// What a crash right now may lose.
-    pub fn frontier(&self) -> Frontier {
+    fn frontier(&self) -> Frontier {
         let order = self.assumed.as_ref().unwrap_or(&self.order);
         order.frontier(self.origin.order)
     }
 
-    /// How many nodes are pending, whatever is assumed.
-    pub fn pending(&self) -> usize {
+    fn pending(&self) -> usize {
         self.order.pending()
-    }
-
-    /// Nothing is pending, whatever is assumed: a crash loses nothing.
-    pub fn is_quiet(&self) -> bool {
-        self.pending() == 0
     }
 }

@@ -7,7 +7,7 @@
 use super::inode::CutKind;
 use super::model::{Copy, DataOrder, Filler, Place, SizeOrder, Tear};
 use super::op::{BLOCK_BYTES, Class, Data, Growth, Kind, SECTOR_BYTES};
-use super::walker::{Stand, Walker};
+use super::walker::{FileWalker, Stand};
 use crate::graph::NodeId;
 use crashpoint_trace::files::{Allocation, InodeId, Through};
 
@@ -66,7 +66,7 @@ fn ceil(offset: u64, unit: u64) -> u64 {
     offset.div_ceil(unit) * unit
 }
 
-impl<'a> Walker<'a> {
+impl<'a> FileWalker<'a> {
     pub(super) fn write(&mut self, inode: InodeId, offset: u64, bytes: &'a [u8], through: Through) {
         if bytes.is_empty() {
             return;

@@ -27,7 +27,7 @@ pub(super) fn count(frontier: &Frontier) -> Count {
     count_within(frontier, MOST_WORK)
 }
 
-pub(super) fn count_within(frontier: &Frontier, work: usize) -> Count {
+pub(crate) fn count_within(frontier: &Frontier, work: usize) -> Count {
     let mut tied = Vec::new();
     // Most chains are alone, many of the same length: powers are cheaper than long products.
     let mut alone: BTreeMap<u32, u32> = BTreeMap::new();

@@ -5,7 +5,7 @@ use super::host::{self, Host, Memory, Raised};
 use super::tables;
 use crate::rule::Path;
 use crate::{Finding, MODEL, RuleId, Step};
-use crashpoint_persist::Origins;
+use crashpoint_persist::memory::Origins;
 use crashpoint_trace::{PmAddress, ProcessIndex};
 use rhai::{
     AST, CallFnOptions, Dynamic, Engine, EvalAltResult, FuncArgs, ParseError, Position, Scope,

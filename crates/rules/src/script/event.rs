@@ -1,7 +1,7 @@
 //! An event as a script sees it.
 
 use crate::Names;
-use crashpoint_persist::x86::{Flushed, Who};
+use crashpoint_persist::memory::x86::{Flushed, Who};
 use crashpoint_trace::{ContextId, FenceKind, FlushKind, PmAddress, StoreKind};
 use rhai::{Array, Dynamic, Engine, INT, ImmutableString};
 use rustc_hash::FxHashMap;

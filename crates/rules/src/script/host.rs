@@ -6,7 +6,7 @@ use super::tables::Table;
 use crate::Severity;
 use crate::leftovers::Tracker;
 use crate::mappings::Mappings;
-use crashpoint_persist::{Origin, pieces};
+use crashpoint_persist::memory::{Origin, pieces};
 use crashpoint_trace::{ProcessIndex, ThreadIndex};
 use rhai::{Dynamic, Engine, EvalAltResult, INT, Map};
 use rustc_hash::FxHashMap;

@@ -1,7 +1,7 @@
 //! The transaction of one thread.
 
 use crate::intervals::Intervals;
-use crashpoint_persist::x86::Mark;
+use crashpoint_persist::memory::x86::Mark;
 use crashpoint_trace::{PmAddress, SiteId};
 
 /// A watched call that has not returned.

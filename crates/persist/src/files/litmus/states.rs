@@ -1,6 +1,7 @@
 //! All states that a model allows of a small program.
 
-use super::super::{Model, Trees, Walker};
+use super::super::{FileWalker, Model, Trees};
+use crate::graph::Walker as _;
 use crashpoint_trace::files::{Before, Call};
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ pub struct States {
 
 /// Every closed cut of every frontier: before, within and after each call. For small programs.
 pub fn states<'a>(model: &Model, before: &Before<'a>, calls: &[Call<'a>]) -> States {
-    let mut walker = Walker::new(model, before);
+    let mut walker = FileWalker::new(model, before);
     let mut trees = Trees::new(model, before);
     let mut any_time = BTreeSet::new();
     let mut at_end = here(&walker, &mut trees);
@@ -29,7 +30,7 @@ pub fn states<'a>(model: &Model, before: &Before<'a>, calls: &[Call<'a>]) -> Sta
     States { any_time, at_end }
 }
 
-fn here<'a>(walker: &Walker<'a>, trees: &mut Trees<'a>) -> BTreeSet<String> {
+fn here<'a>(walker: &FileWalker<'a>, trees: &mut Trees<'a>) -> BTreeSet<String> {
     let frontier = walker.frontier();
     let mut states = BTreeSet::new();
     for cut in frontier.cuts() {

@@ -1,7 +1,7 @@
 //! The states of all lines, event by event.
 
 use super::line::{Flusher, Line, Mark, Writer};
-use crate::{LineId, LineTable, Origin, Piece, pieces};
+use crate::memory::{LineId, LineTable, Origin, Piece, pieces};
 use crashpoint_trace::{FlushKind, PmAddress, ThreadIndex};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};

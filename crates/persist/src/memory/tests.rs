@@ -1,8 +1,8 @@
 //! Facts about the graph that are not about short programs: how stores are cut into nodes, what the
 //! walker leaves alone, and that large things stay cheap.
 
-use super::count::count_within;
 use super::*;
+use crate::graph::{Chain, Fed, Frontier, Implication, NodeId, Walker as _, count_within};
 use crashpoint_trace::{
     ContextId, Event, EventKind, FenceKind, FileIndex, FlushKind, Place, PmAddress, SiteId,
     StoreKind, ThreadIndex,
@@ -11,7 +11,7 @@ use num_bigint::BigUint;
 
 /// Feeds one thread's events at offsets of file 0.
 struct Tape {
-    walker: Walker,
+    walker: MemoryWalker,
     order: u64,
 }
 
@@ -23,7 +23,7 @@ fn at(offset: u64) -> Place {
 impl Tape {
     fn new(model: Model) -> Tape {
         Tape {
-            walker: Walker::new(model),
+            walker: MemoryWalker::new(model),
             order: 0,
         }
     }

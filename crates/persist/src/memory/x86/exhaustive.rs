@@ -5,7 +5,7 @@
 //! byte, on what the last instruction found, and on who is to blame for what is dirty.
 
 use super::*;
-use crate::{LineId, Origin, Piece};
+use crate::memory::{LineId, Origin, Piece};
 use crashpoint_trace::{FlushKind, PmAddress, ThreadIndex};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the exhaustive check does not look at: history, epochs, `msync`, foreign writes.
 
 use super::*;
-use crate::{LineId, Origin, Piece, pieces};
+use crate::memory::{LineId, Origin, Piece, pieces};
 use crashpoint_trace::{FlushKind, PmAddress, ThreadIndex};
 
 struct Bench {

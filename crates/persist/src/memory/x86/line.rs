@@ -4,7 +4,7 @@
 //! is how few bytes an event has to fetch. [`Line`] is kept at 128; what few lines need lies
 //! elsewhere.
 
-use crate::Origin;
+use crate::memory::Origin;
 use crashpoint_trace::ThreadIndex;
 use thin_vec::ThinVec;
 

@@ -11,9 +11,8 @@
 //! the order of issue: when the nodes are durable, or the chain's slot serves another place, every
 //! node that is left is newer, and the reference means nothing.
 
-use super::frontier::{Chain, Implication};
-use super::node::NodeId;
-use crate::LineId;
+use super::LineId;
+use crate::graph::{Chain, Implication, NodeId};
 use crashpoint_trace::ThreadIndex;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

@@ -4,7 +4,8 @@
 //! be those of the machine, each once; a store is durable if no run of the machine can lose it.
 
 use super::reference::{Machine, Op, Step, Stores};
-use super::{Cut, Model, NodeId, Walker};
+use super::{MemoryWalker, Model};
+use crate::graph::{Cut, NodeId, Walker as _};
 use crashpoint_trace::{
     ContextId, Event, EventKind, FenceKind, FileIndex, FlushKind, Place, PmAddress, SiteId,
     StoreKind, ThreadIndex,
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// Where a word of a unit of the machine is.
-fn place(model: Model, unit: usize, word: usize) -> Place {
+pub(super) fn place(model: Model, unit: usize, word: usize) -> Place {
     let size = match model {
         Model::X86 | Model::Eadr => 64,
         Model::Msync => 4096,
@@ -23,7 +24,7 @@ fn place(model: Model, unit: usize, word: usize) -> Place {
     Place { address: pm.0, pm }
 }
 
-fn feed(walker: &mut Walker, order: usize, Step { thread, op }: Step) {
+pub(super) fn feed(walker: &mut MemoryWalker, order: usize, Step { thread, op }: Step) {
     let at = |unit, word| place(walker.model(), unit, word);
     let store = |kind, unit, word, bytes| EventKind::Store {
         kind,
@@ -62,7 +63,7 @@ fn stores(nodes: &[NodeId]) -> Stores {
     nodes.iter().fold(0, |all, node| all | 1 << node.0)
 }
 
-fn image(walker: &Walker, lost: Stores) -> [[u32; 2]; 2] {
+fn image(walker: &MemoryWalker, lost: Stores) -> [[u32; 2]; 2] {
     let mut image = [[0; 2]; 2];
     for (number, node) in (0..).zip(walker.nodes()) {
         if lost >> number & 1 == 0 {
@@ -77,7 +78,7 @@ fn image(walker: &Walker, lost: Stores) -> [[u32; 2]; 2] {
     image
 }
 
-fn compare(walker: &Walker, machine: &Machine, durable: Stores, history: &[Step]) {
+fn compare(walker: &MemoryWalker, machine: &Machine, durable: Stores, history: &[Step]) {
     let frontier = walker.frontier();
     let cuts: Vec<Cut> = frontier.cuts().collect();
     assert!(
@@ -117,7 +118,7 @@ struct Explorer<'a> {
 }
 
 impl Explorer<'_> {
-    fn explore(&mut self, more: u32, walker: &Walker, machine: &Machine, durable: Stores) {
+    fn explore(&mut self, more: u32, walker: &MemoryWalker, machine: &Machine, durable: Stores) {
         if more == 0 {
             return;
         }
@@ -150,27 +151,27 @@ fn every_program(model: Model, threads: u32, length: u32, ops: &[Op]) {
         history: Vec::new(),
         programs: 0,
     };
-    explorer.explore(length, &Walker::new(model), &Machine::new(model), 0);
+    explorer.explore(length, &MemoryWalker::new(model), &Machine::new(model), 0);
     let choices = u64::from(threads) * ops.len() as u64;
     let expected = (0..length).map(|more| ops.len() as u64 * choices.pow(more));
     assert_eq!(explorer.programs, expected.sum::<u64>());
 }
 
-const fn store(unit: usize, word: usize) -> Op {
+pub(super) const fn store(unit: usize, word: usize) -> Op {
     Op::Store { unit, word }
 }
 
-const fn stream(unit: usize, word: usize) -> Op {
+pub(super) const fn stream(unit: usize, word: usize) -> Op {
     Op::Stream { unit, word }
 }
 
-const fn flush(unit: usize, kind: FlushKind) -> Op {
+pub(super) const fn flush(unit: usize, kind: FlushKind) -> Op {
     Op::Flush { unit, kind }
 }
 
 use FlushKind::{Clflush, Clflushopt, Clwb};
 
-fn all_ops() -> Vec<Op> {
+pub(super) fn all_ops() -> Vec<Op> {
     let mut ops = vec![Op::Fence];
     for unit in [0, 1] {
         ops.extend([0, 1].map(|word| store(unit, word)));
@@ -192,7 +193,7 @@ proptest! {
     fn cuts_are_the_losses_of_the_machine_for_long_programs(
         steps in prop::collection::vec((0..3u32, prop::sample::select(all_ops())), 6..12)
     ) {
-        let (mut walker, mut machine) = (Walker::new(Model::X86), Machine::new(Model::X86));
+        let (mut walker, mut machine) = (MemoryWalker::new(Model::X86), Machine::new(Model::X86));
         let mut durable = 0;
         let mut history = Vec::new();
         for (thread, op) in steps {
