@@ -1,5 +1,10 @@
-//! Every dependency comes from the registry, under a licence that ours can live with.
+//! Every dependency comes from the registry, under a licence that ours can live with; our own crates
+//! depend on each other as the table of layers says.
 
+use crashpoint_tidy::crates::{
+    COMING, LAYERS, LINKED_ONCE, RENAMED, faults_of_the_table, forbidden_edges, forbidden_links,
+    workspace_packages,
+};
 use serde_json::Value;
 use std::process::Command;
 
@@ -22,7 +27,7 @@ const ACCEPTED: [&str; 15] = [
     "0BSD",
 ];
 
-fn packages() -> Vec<Value> {
+fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -39,8 +44,15 @@ fn packages() -> Vec<Value> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
-    metadata["packages"].as_array().expect("packages").clone()
+    serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
+}
+
+fn packages() -> Vec<Value> {
+    metadata()["packages"].as_array().expect("packages").clone()
+}
+
+fn assert_none(problems: Vec<String>) {
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
 /// An SPDX expression is accepted if one side of each OR, and both of each AND, are.
@@ -80,15 +92,17 @@ fn every_dependency_comes_from_the_registry() {
 }
 
 #[test]
-fn llvm_is_linked_in_one_crate() {
-    for package in packages() {
-        let uses = package["dependencies"]
-            .as_array()
-            .expect("dependencies")
-            .iter()
-            .any(|d| matches!(d["name"].as_str(), Some("inkwell" | "llvm-sys")));
-        if package["source"].is_null() && uses {
-            assert_eq!(package["name"], "crashpoint-instrument");
-        }
-    }
+fn our_crates_depend_on_each_other_as_the_table_says() {
+    let packages = workspace_packages(&metadata());
+    let mut problems = forbidden_edges(&packages, LAYERS, RENAMED);
+    problems.extend(faults_of_the_table(&packages, LAYERS, RENAMED, COMING));
+    assert_none(problems);
+}
+
+#[test]
+fn llvm_and_z3_are_linked_in_one_crate_each() {
+    assert_none(forbidden_links(
+        &workspace_packages(&metadata()),
+        LINKED_ONCE,
+    ));
 }

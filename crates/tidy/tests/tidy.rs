@@ -1,27 +1,9 @@
 //! Style is tested, not reviewed: what every file of the repository must keep to.
 
+use crashpoint_tidy::public_types::{SHARED_FOR_NOW, shared_names};
+use crashpoint_tidy::source;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// A file longer than this is more than one thing.
-const MAX_LINES: usize = 600;
-/// rustfmt keeps code at 100; strings, tables and macros that it leaves alone get a little more.
-const MAX_COLUMNS: usize = 112;
-
-/// Words that must not stand in code, and what to do instead. They are split so that this file
-/// does not contain them.
-const BANNED: [(&str, &str); 7] = [
-    (concat!("todo", "!("), "write it, or open an issue"),
-    (
-        concat!("unimplemented", "!("),
-        "write it, or return a typed error",
-    ),
-    (concat!("dbg", "!("), "remove it"),
-    (concat!("#[ig", "nore"), "a test runs or does not exist"),
-    (concat!("#[should_", "panic"), "test the typed error"),
-    (concat!("#[al", "low("), "use #[expect(…, reason = …)]"),
-    (concat!("FIX", "ME"), "mend it, or open an issue"),
-];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -73,92 +55,62 @@ fn walk(root: &Path, folder: &Path) -> Vec<String> {
     names
 }
 
-fn lines_of(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    text.lines().map(str::to_owned).collect()
-}
-
 fn assert_none(problems: Vec<String>) {
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
+/// Names in the repository, and texts.
+fn texts(suffixes: &[&str]) -> Vec<(String, String)> {
+    let root = root();
+    let read = |path: PathBuf| {
+        let relative = path.strip_prefix(&root).expect("inside the root");
+        let text = std::fs::read_to_string(&path);
+        let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (relative.to_string_lossy().into_owned(), text)
+    };
+    tracked(suffixes).into_iter().map(read).collect()
+}
+
+fn check_each(suffixes: &[&str], check: impl Fn(&str, &str) -> Vec<String>) {
+    let texts = texts(suffixes);
+    let problems = texts.iter().flat_map(|(file, text)| check(file, text));
+    assert_none(problems.collect());
+}
+
 #[test]
 fn code_keeps_to_its_columns_and_its_words() {
-    let mut problems = Vec::new();
-    for path in tracked(&[".rs", ".c", ".cpp", ".h", ".rhai"]) {
-        for (number, line) in lines_of(&path).iter().enumerate() {
-            let place = format!("{}:{}", path.display(), number + 1);
-            // Addresses and expected output may be longer than a line.
-            if line.chars().count() > MAX_COLUMNS && !line.contains("://") {
-                problems.push(format!("{place}: longer than {MAX_COLUMNS} columns"));
-            }
-            if line.ends_with([' ', '\t']) {
-                problems.push(format!("{place}: white space at the end"));
-            }
-            for (word, advice) in BANNED {
-                if line.contains(word) {
-                    problems.push(format!("{place}: {word} … : {advice}"));
-                }
-            }
-        }
-    }
-    assert_none(problems);
+    let suffixes = [".rs", ".c", ".cpp", ".h", ".rhai"];
+    check_each(&suffixes, source::columns_and_words);
 }
 
 #[test]
 fn a_file_is_one_thing() {
-    let mut problems = Vec::new();
-    for path in tracked(&[".rs"]) {
-        let lines = lines_of(&path).len();
-        if lines > MAX_LINES {
-            problems.push(format!("{}: {lines} lines; split it", path.display()));
-        }
-    }
-    assert_none(problems);
+    check_each(&[".rs"], source::length);
 }
 
 #[test]
 fn every_module_says_what_it_is() {
-    let mut problems = Vec::new();
-    for path in tracked(&[".rs"]) {
-        let first = lines_of(&path)
-            .into_iter()
-            .find(|line| !line.trim().is_empty());
-        if !first.is_some_and(|line| line.starts_with("//!")) {
-            problems.push(format!(
-                "{}: does not begin with a `//!` comment",
-                path.display()
-            ));
-        }
-    }
-    assert_none(problems);
+    check_each(&[".rs"], source::module_comment);
 }
 
 #[test]
 fn unsafe_code_stays_where_it_belongs() {
-    let homes = [
-        "crates/abi/",
-        "crates/rt/",
-        "crates/near/",
-        "crates/instrument/",
-        "crates/watch/",
-        "crates/trace/src/mapped.rs",
-        "crates/blocks/src/kernel.rs",
-    ];
-    let root = root();
-    let mut problems = Vec::new();
-    for path in tracked(&[".rs"]) {
-        let relative = path
-            .strip_prefix(&root)
-            .expect("inside the root")
-            .to_string_lossy();
-        let at_home = homes.iter().any(|home| relative.starts_with(home));
-        let needle = concat!("un", "safe {");
-        if !at_home && lines_of(&path).iter().any(|line| line.contains(needle)) {
-            problems.push(format!("{relative}: {needle} outside of {homes:?}"));
-        }
-    }
-    assert_none(problems);
+    check_each(&[".rs"], source::unsafe_code);
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    check_each(&[".rs"], source::printing);
+}
+
+#[test]
+fn no_public_type_name_stands_in_three_crates() {
+    let texts = texts(&[".rs"]);
+    let files = texts.iter().filter_map(|(file, text)| {
+        let (owner, inside) = file.strip_prefix("crates/")?.split_once('/')?;
+        inside.starts_with("src/").then_some((owner, text.as_str()))
+    });
+    assert_none(shared_names(files, SHARED_FOR_NOW));
 }
 
 #[test]
