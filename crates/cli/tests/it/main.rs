@@ -2,6 +2,7 @@
 //!
 //! Needs everything to be built: `make test`, or `cargo build --workspace` in the same profile.
 
+mod checkers;
 mod compiling;
 mod files;
 mod inferring;

@@ -7,6 +7,7 @@ use crate::lock;
 use crate::process::fatal;
 use crate::run::Lossy;
 use crate::sys::{self, Errno};
+use core::ffi::CStr;
 use crashpoint_abi::env;
 use crashpoint_abi::serve::{CANCEL, Hello, RUN, Reply, Request, VERSION, ended, flags};
 use libc::c_int;
@@ -20,7 +21,7 @@ const PATIENCE_NS: u64 = 30_000_000_000;
 unsafe extern "C" {
     /// Another name of `fork`.
     fn __fork() -> libc::pid_t;
-    fn unsetenv(name: *const libc::c_char) -> c_int;
+    static mut environ: *mut *mut libc::c_char;
 }
 
 pub struct Server {
@@ -96,10 +97,8 @@ impl Server {
             ))
         });
         // Programs that the target starts are no servers.
-        // SAFETY: the names are terminated; in a constructor nobody else uses the environment.
-        unsafe {
-            unsetenv(c"CRASHPOINT_SERVE".as_ptr());
-            unsetenv(c"CRASHPOINT_READS".as_ptr());
+        for name in [env::SERVE, env::READS] {
+            remove_variable(name);
         }
         marks::open(config);
         let child_signal = match system::disposition(libc::SIGCHLD, None) {
@@ -330,5 +329,32 @@ fn describe(error: Errno) -> &'static str {
         libc::EPROTOTYPE | libc::EPROTONOSUPPORT => "it is not a SOCK_SEQPACKET socket",
         libc::EPROTO => "a message has the wrong length",
         _ => "the connection failed",
+    }
+}
+
+/// Takes a variable out of the environment that `main` is going to see.
+///
+/// Not by libc's `unsetenv`: a program may define a function of that name, as bash does, whose own
+/// variables are not set up in a constructor; the call would change nothing, and each program that
+/// the target starts would take itself for a server.
+fn remove_variable(name: &str) {
+    // SAFETY: in a constructor no other thread uses the environment, which is a list of terminated
+    // strings that ends with a null pointer. Entries only move towards its beginning.
+    unsafe {
+        let mut from = environ;
+        if from.is_null() {
+            return;
+        }
+        let mut to = from;
+        while !(*from).is_null() {
+            let entry = CStr::from_ptr(*from).to_bytes();
+            let value = entry.strip_prefix(name.as_bytes());
+            if !value.is_some_and(|value| value.starts_with(b"=")) {
+                *to = *from;
+                to = to.add(1);
+            }
+            from = from.add(1);
+        }
+        *to = core::ptr::null_mut();
     }
 }
