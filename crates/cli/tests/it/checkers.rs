@@ -23,11 +23,13 @@ const CHECKERS: [(&str, &str); 7] = [
     ),
     (
         "bash with a job in the background",
-        "#!/bin/bash\n(cat \"$1/log\" > /dev/null; grep -q -v -a -x -F -f \"$1/log\" \"$2\") &\nwait $! && exit 1\nexit 0\n",
+        "#!/bin/bash\n(cat \"$1/log\" > /dev/null; grep -q -v -a -x -F -f \"$1/log\" \"$2\") &\n\
+         wait $! && exit 1\nexit 0\n",
     ),
     (
         "an empty environment",
-        "#!/bin/bash\nexec env -i /bin/bash -c '! /usr/bin/env grep -v -a -x -F -f \"$0/log\" \"$1\"' \"$1\" \"$2\"\n",
+        "#!/bin/bash\nexec env -i /bin/bash -c \
+         '! /usr/bin/env grep -v -a -x -F -f \"$0/log\" \"$1\"' \"$1\" \"$2\"\n",
     ),
     (
         "python",

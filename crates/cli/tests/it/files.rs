@@ -149,7 +149,7 @@ fn syncs_that_are_all_needed_get_no_remark() {
     compile(&stage, &log_program(""), "log");
     log(&stage, &["--remarks"])
         .ended(2)
-        .prints("when no crash state fails");
+        .prints("once no crash state fails");
 }
 
 #[test]
