@@ -3,6 +3,7 @@
 //! Needs everything to be built: `make test`, or `cargo build --workspace` in the same profile.
 
 mod compiling;
+mod explaining;
 mod files;
 mod inferring;
 mod judging;
