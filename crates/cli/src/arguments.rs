@@ -58,6 +58,7 @@ pub enum Command {
     Replay(Replay),
     Record(Record),
     Lint(Box<Lint>),
+    Explain(Explain),
     Infer(Box<Infer>),
     Show(Box<Show>),
     Models(Models),
@@ -190,6 +191,21 @@ pub struct Lint {
     /// A program to record, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// Print the manual of a rule, or the list of all rules
+///
+/// A manual says what a finding means, what the rule can get wrong, and how to fix what it finds.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  crashpoint explain                          all rules, each with one line
+  crashpoint explain ordering                 a rule of `crashpoint test`
+  crashpoint explain missing-flush            a rule of `crashpoint lint`")]
+pub struct Explain {
+    /// The rule, as findings name it; also `all` for all rules, `model` for the memory model
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
 }
 
 /// Print the conditions that a program's behaviour hints at: what should persist before what

@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::arguments::{self, Format};
 use crate::config::{ConfigError, Settings};
 use crate::exit::{Ending, Exit};
+use crate::explain::{self, ExplainError};
 use crate::keys::nearest;
 use crate::names::Known;
 use crate::output::Output;
@@ -37,6 +38,8 @@ pub enum LintError {
     Nothing { path: PathBuf, problems: String },
     #[error("there is no rule `{name}`; {hint}")]
     UnknownRule { name: String, hint: String },
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot print: {0}")]
@@ -46,7 +49,7 @@ pub enum LintError {
 /// The command.
 pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, LintError> {
     if let Some(rule) = &arguments.explain {
-        explain(rule, output)?;
+        explain::explain(rule, output)?;
         return Ok(Exit::Clean.into());
     }
     let (recording, checks, fails) = match arguments.command.first() {
@@ -165,28 +168,6 @@ fn unknown_rule(name: &str, scripts: &[String]) -> LintError {
         name: name.to_owned(),
         hint,
     }
-}
-
-/// What a verdict means, for `--explain model`.
-const MODEL: &str = include_str!("../../../docs/soundness.md");
-
-fn explain(name: &str, output: &mut Output) -> Result<(), LintError> {
-    if name == "model" {
-        output.print(MODEL)?;
-        return Ok(());
-    }
-    let chosen: Vec<_> = RULES
-        .iter()
-        .filter(|rule| name == "all" || rule.id == name)
-        .collect();
-    if chosen.is_empty() {
-        return Err(unknown_rule(name, &[]));
-    }
-    for rule in chosen {
-        let text = format!("# {}: {}\n\n{}\n", rule.id, rule.title, rule.manual.trim());
-        output.print(&text)?;
-    }
-    Ok(())
 }
 
 /// What came of it.

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod event_text;
 mod exit;
+mod explain;
 mod filter;
 mod infer;
 mod keys;
@@ -47,6 +48,8 @@ enum Error {
     Record(#[from] RecordError),
     #[error(transparent)]
     Lint(#[from] LintError),
+    #[error(transparent)]
+    Explain(#[from] explain::ExplainError),
     #[error(transparent)]
     Show(#[from] show::ShowError),
     #[error(transparent)]
@@ -110,6 +113,7 @@ impl Error {
             Error::Test(error) => error.exit(),
             Error::Record(_)
             | Error::Lint(_)
+            | Error::Explain(_)
             | Error::Show(_)
             | Error::Demo(_)
             | Error::Models(_)
@@ -129,6 +133,7 @@ impl Error {
             | Error::Lint(LintError::Script(LoadError::Content(text))) => Some(text),
             Error::Record(_)
             | Error::Lint(_)
+            | Error::Explain(_)
             | Error::Show(_)
             | Error::Demo(_)
             | Error::Test(_)
@@ -144,6 +149,7 @@ fn run(command: &Command, output: &mut Output) -> Result<Ending, Error> {
     Ok(match command {
         Command::Record(arguments) => record::run(arguments, output)?,
         Command::Lint(arguments) => lint::run(arguments, output)?,
+        Command::Explain(arguments) => explain::run(arguments, output)?,
         Command::Infer(arguments) => infer::run(arguments, output)?,
         Command::Show(arguments) => show::run(arguments, output)?,
         Command::Doctor(_) => doctor::run(output)?,

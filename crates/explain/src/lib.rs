@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod files;
+pub mod manuals;
 pub mod outcome;
 pub mod picture;
 pub mod replay;

@@ -141,7 +141,7 @@ fn level(severity: Severity) -> &'static str {
 fn result(report: &Report, finding: &Finding, base: Option<&str>) -> Result {
     let text = match finding.help.as_str() {
         "" => finding.message.clone(),
-        help => format!("{}. To mend it: {help}.", finding.message),
+        help => format!("{}. To fix: {help}.", finding.message),
     };
     let place = finding
         .place

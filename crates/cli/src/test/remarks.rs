@@ -5,6 +5,7 @@
 //! test can: where such a store was lost in crash states and no failure needs it, losing it does no
 //! harm, and it could as well be kept in DRAM. Where a failure needs it, it is among the findings.
 
+use crashpoint_explain::manuals::UNPERSISTED;
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{Finding, Severity};
 use crashpoint_rules::{Linter, RULES};
@@ -16,7 +17,7 @@ use crate::config::Settings;
 use crate::names::Known;
 
 /// The rule's id, as lint has it.
-pub const RULE: &str = "unpersisted";
+const RULE: &str = UNPERSISTED.id;
 
 /// Nothing while some failures are not explained: they may be of any store.
 pub fn unpersisted(settings: &Settings, prepared: &Prepared, tested: &Tested) -> Vec<Finding> {

@@ -17,10 +17,11 @@ use crashpoint_report::{
 };
 use crashpoint_states::representative::Facts;
 
-use super::{Prepared, TestError, Tested, choose, plan, remarks};
+use super::{Prepared, TestError, Tested, choose, plan};
 use crate::config::Settings;
 use crate::lint;
 use crashpoint_campaign::output_dir::{FolderError, OutputDir};
+use crashpoint_explain::manuals::{self, CrashRule};
 use crashpoint_explain::outcome as story;
 use crashpoint_explain::picture::{self, Picture};
 use crashpoint_explain::replay::{self as replay_data, Replay};
@@ -342,35 +343,16 @@ pub fn shown(path: &std::path::Path) -> String {
         .to_string()
 }
 
+/// The rules that every test asks.
 pub fn rules() -> Vec<Rule> {
-    let rule = |id: &str, summary: &str| Rule {
-        id: id.to_owned(),
-        severity: Severity::Error,
-        summary: summary.to_owned(),
-        manual: String::new(),
-    };
-    vec![
-        rule(
-            "ordering",
-            "a store can be durable before one that it needs",
-        ),
-        rule(
-            "atomicity",
-            "a crash between two stores leaves a state that is neither old nor new",
-        ),
-        rule("durability", "an operation that has returned can be lost"),
-        rule(
-            "recovery",
-            "recovery forgets something though nothing was lost",
-        ),
-        Rule {
-            severity: Severity::Note,
-            ..rule(
-                remarks::RULE,
-                "what is stored is never persisted, and losing it does no harm",
-            )
-        },
-    ]
+    let asked = [
+        manuals::ORDERING,
+        manuals::ATOMICITY,
+        manuals::DURABILITY,
+        manuals::RECOVERY,
+        manuals::UNPERSISTED,
+    ];
+    asked.iter().map(CrashRule::describe).collect()
 }
 
 struct Teller<'t> {
@@ -510,7 +492,7 @@ impl Teller<'_> {
         let line = |operation: u32| self.prepared.workload.line(operation).to_owned();
         let count = self.tested.references.forgotten.len() as u64;
         Finding {
-            rule: "recovery".to_owned(),
+            rule: manuals::RECOVERY.id.to_owned(),
             severity: Severity::Error,
             count,
             total: count,
@@ -543,8 +525,8 @@ impl Teller<'_> {
 
 pub fn rule_of(kind: Kind) -> &'static str {
     match kind {
-        Kind::Ordering => "ordering",
-        Kind::Atomicity => "atomicity",
-        Kind::Durability => "durability",
+        Kind::Ordering => manuals::ORDERING.id,
+        Kind::Atomicity => manuals::ATOMICITY.id,
+        Kind::Durability => manuals::DURABILITY.id,
     }
 }

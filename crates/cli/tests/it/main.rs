@@ -4,6 +4,7 @@
 
 mod checkers;
 mod compiling;
+mod explaining;
 mod files;
 mod inferring;
 mod judging;

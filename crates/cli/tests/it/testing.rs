@@ -35,6 +35,10 @@ fn a_store_that_goes_ahead_is_found_at_its_line() {
     let sarif = stage.json("crashpoint.out/findings.sarif");
     assert_eq!(sarif["version"], "2.1.0");
     assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "ordering");
+    let rules = &sarif["runs"][0]["tool"]["driver"]["rules"];
+    for rule in rules.as_array().unwrap() {
+        assert_ne!(rule["help"]["text"], "", "{rule:#}");
+    }
 }
 
 #[test]

@@ -14,25 +14,18 @@ use crashpoint_check::files::{CheckSetup, FileChecker, Files};
 use crashpoint_check::plan::Budget;
 use crashpoint_check::server::Limits;
 use crashpoint_check::subject::Checker as _;
-use crashpoint_report::{Finding, Location, Rule, Severity};
+use crashpoint_report::{Finding, Location, Rule};
 use crashpoint_states::{Bounded, Strategy};
 use crashpoint_trace::files::{Call, Effect, FileRecording};
 
 use crashpoint_explain::files::describe as words;
+use crashpoint_explain::manuals::EXTRA_SYNC;
 
 use super::Test;
 use crate::test::TestError;
 
-/// The rule's id.
-const RULE: &str = "extra-sync";
-
 pub fn rule() -> Rule {
-    Rule {
-        id: RULE.to_owned(),
-        severity: Severity::Note,
-        summary: "a sync without which no crash state that was tried fails".to_owned(),
-        manual: String::new(),
-    }
+    EXTRA_SYNC.describe()
 }
 
 pub struct Remarks<'r, 'a> {
@@ -170,8 +163,8 @@ impl<'a> Remarks<'_, 'a> {
         let model = self.files.model.name();
         let count = group.calls.len() as u64;
         Finding {
-            rule: RULE.to_owned(),
-            severity: Severity::Note,
+            rule: EXTRA_SYNC.id.to_owned(),
+            severity: EXTRA_SYNC.severity,
             count,
             total: count,
             message: format!(
