@@ -1,5 +1,5 @@
-//! `crashpoint explain`: the manual of a rule, or the list of all rules. `crashpoint lint --explain`
-//! is the same for one rule.
+//! `crashpoint explain`: the manual of a rule, or the list of all rules.
+//! `crashpoint lint --explain` is the same for one rule.
 
 use std::io;
 
