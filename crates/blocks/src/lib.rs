@@ -52,3 +52,9 @@ pub use rig::{Circumstances, Look, Rig, Run};
 pub use tree::FolderTree;
 pub use verify::{Comparison, Hole, Outcome, Plan, Verified, verify};
 pub use workload::Ended;
+
+/// The release of the Linux that runs here.
+pub fn kernel_release() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release.map_or_else(|_| "?".to_owned(), |release| release.trim().to_owned())
+}

@@ -1,9 +1,31 @@
-//! What one run of Crashpoint stands on: programs run to their end under supervision, the folder of
-//! a recording, and the output folder of a test with its lock.
+//! The library under the command line: from settings and a target to findings.
 //!
-//! **Architecture invariant:** prints nothing and decides no exit code.
+//! [`test::test`] is one whole test. [`record`] and [`lint`] are the smaller jobs that it shares with
+//! the other commands.
+//!
+//! **Architecture invariant:** prints nothing and decides no exit code; what a user may want to see
+//! while a run goes on is an [`observer::Event`].
 #![forbid(unsafe_code)]
 
+mod files;
+mod identity;
+pub mod lint;
+mod memory;
+mod names;
+pub mod observer;
 pub mod output_dir;
+mod phases;
+mod pipeline;
+pub mod record;
 pub mod recording_dir;
+pub mod settings;
+pub mod strategies;
 pub mod supervise;
+pub mod target;
+pub mod test;
+pub mod workload;
+
+pub use files::{FilesError, file_system_model};
+pub use observer::{Event, Observer};
+pub use settings::Settings;
+pub use test::{TestError, Tested, test};

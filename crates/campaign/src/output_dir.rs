@@ -70,13 +70,13 @@ impl OutputDir {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(FolderError::Busy { path }),
             Err(error) => return Err(io_error(&lock)(error.into())),
         }
-        let held = OutputDir {
+        let output = OutputDir {
             path,
             is_new,
             _lock: file,
         };
-        held.remove_old_scratch();
-        Ok(held)
+        output.remove_old_scratch();
+        Ok(output)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -101,6 +101,27 @@ impl OutputDir {
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<(), FolderError> {
         let path = self.file(name);
         std::fs::write(&path, content).map_err(io_error(&path))
+    }
+
+    /// An error about something in the folder.
+    pub fn error(&self, path: &Path, source: io::Error) -> FolderError {
+        io_error(path)(source)
+    }
+
+    /// Moves something to its place in the folder, in place of what is there.
+    pub fn replace(&self, name: &str, from: &Path) -> Result<(), FolderError> {
+        let to = self.file(name);
+        match std::fs::remove_dir_all(&to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(io_error(&to)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        match std::fs::rename(from, &to) {
+            // A part that a recording does not have.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            moved => moved.map_err(io_error(from)),
+        }
     }
 
     pub fn read(&self, name: &str) -> Result<Vec<u8>, FolderError> {

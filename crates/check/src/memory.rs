@@ -178,6 +178,17 @@ pub struct MemoryChecker<'w, 's, 'a> {
     is_opaque: bool,
 }
 
+impl MemoryChecker<'_, '_, '_> {
+    /// The pool as a crash leaves it: what is durable, with a patch on top.
+    pub fn crashed_image(&self, patch: &Patch) -> Image {
+        let mut image = self.worker.image().clone();
+        for (word, value) in patch {
+            image.set_word(*word, *value);
+        }
+        image
+    }
+}
+
 impl Content for MemoryChecker<'_, '_, '_> {
     type Patch = Patch;
 

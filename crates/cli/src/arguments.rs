@@ -4,16 +4,14 @@ mod models;
 mod test;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use crashpoint_abi::Level;
-use crashpoint_check::judge::MOST_AT_ONCE;
 
 use crate::exit;
 use crate::filter::{Kind, Range};
+use crate::options::RecordOptions;
 
-pub use models::{Models, ModelsCommand, Verify, file_system};
+pub use models::{Models, ModelsCommand, Verify};
 pub use test::{Replay, Test};
 
 const ABOUT: &str = "\
@@ -105,32 +103,6 @@ pub struct Record {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<std::ffi::OsString>,
-}
-
-/// How a program is recorded; the section `[record]` of crashpoint.toml.
-#[derive(Clone, Debug, Default, Args)]
-pub struct RecordOptions {
-    /// Files whose mappings are persistent memory: a glob, may be repeated. `*` stays within a
-    /// folder, `**` does not; relative ones start in the current folder
-    #[arg(long, value_name = "GLOB")]
-    pub pm: Vec<String>,
-    /// How much to record: `off` nothing, `pm` stores, flushes, fences and call stacks, `flow` also
-    /// branches and addresses, `value` also the values of loads [default: pm]
-    #[arg(long, value_name = "LEVEL", value_parser = level)]
-    pub level: Option<Level>,
-    /// Also record loads from persistent memory
-    #[arg(long)]
-    pub loads: bool,
-    /// Also record calls of functions with these names, with their arguments: a glob, may be
-    /// repeated. Functions of PMDK's transactions are always recorded
-    #[arg(long, value_name = "GLOB")]
-    pub calls: Vec<String>,
-    /// Most bytes that each process may record, such as 500M or 4G
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub limit: Option<u64>,
-    /// Kill the program after this time, such as 30s, 5m or 1h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub timeout: Option<Duration>,
 }
 
 /// Where settings come from.
@@ -314,59 +286,6 @@ pub struct Demo {
     pub keep: Option<PathBuf>,
 }
 
-/// A level by its name.
-pub fn level(name: &str) -> Result<Level, String> {
-    Level::from_name(name).ok_or_else(|| {
-        let names = Level::NAMES.map(|(name, _)| name).join(", ");
-        format!("the levels are {names}")
-    })
-}
-
-/// `500M`, `4G`, or plain bytes; powers of 1024.
-pub fn size(text: &str) -> Result<u64, String> {
-    let bytes = || {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit: u64 = match text[digits.len()..]
-            .to_ascii_uppercase()
-            .trim_end_matches("IB")
-        {
-            "" | "B" => 1,
-            "K" | "KB" => 1 << 10,
-            "M" | "MB" => 1 << 20,
-            "G" | "GB" => 1 << 30,
-            "T" | "TB" => 1 << 40,
-            _ => return None,
-        };
-        digits.parse::<u64>().ok()?.checked_mul(unit)
-    };
-    bytes().ok_or_else(|| "write a number of bytes, such as 500M or 4G".to_owned())
-}
-
-/// Operations that can be judged when they run at once.
-pub fn threads(count: usize) -> Result<usize, String> {
-    match (1..=MOST_AT_ONCE).contains(&count) {
-        true => Ok(count),
-        false => Err(format!("write a number from 1 to {MOST_AT_ONCE}")),
-    }
-}
-
-/// `30s`, `5m`, `1h`, `200ms`, or plain seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = || {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let number: u64 = digits.parse().ok()?;
-        let seconds = match &text[digits.len()..] {
-            "ms" => return Some(Duration::from_millis(number)),
-            "" | "s" => 1,
-            "m" | "min" => 60,
-            "h" => 3600,
-            _ => return None,
-        };
-        Some(Duration::from_secs(number.checked_mul(seconds)?))
-    };
-    parsed().ok_or_else(|| "write a time, such as 30s, 5m or 1h".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,27 +294,6 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn sizes_and_times_have_units() {
-        for (text, bytes) in [("7", 7), ("2K", 2048), ("3MiB", 3 << 20), ("1gb", 1 << 30)] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for (text, millis) in [
-            ("90", 90_000),
-            ("5m", 300_000),
-            ("200ms", 200),
-            ("1h", 3_600_000),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "M", "1x", "-1", "99999999999G"] {
-            assert!(size(text).is_err(), "{text}");
-        }
-        for text in ["", "s", "1d", "-1s"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
     }
 
     #[test]

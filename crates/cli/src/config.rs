@@ -3,54 +3,37 @@
 //! A key that does not exist is an error that shows its line and the nearest key that does, so
 //! that a typing error never switches anything off in silence.
 
-pub mod conditions;
-mod operations;
-mod record;
-mod target;
-pub mod template;
-mod test;
-mod wrong;
-
 use std::path::{Path, PathBuf};
 
+use crashpoint_campaign::Settings;
+use crashpoint_campaign::settings::template::{Placeholder, Template};
 use crashpoint_rules as rules;
-use crashpoint_search::OperationKind;
 use serde::Deserialize;
 
-use crate::arguments::{self, Configuration, RecordOptions};
+use crate::arguments::{self, Configuration};
 use crate::keys;
-
-pub use target::{Model, TargetSettings};
-use template::Placeholder;
-pub use test::{Oracle, Recovery, Strategy, TestSettings};
-use wrong::{Reason, Wrong};
+use crate::options::{
+    self, ConditionOptions, OperationsSection, RecordOptions, TargetOptions, TestOptions,
+    WrongValue,
+};
 
 /// The file's name.
 pub const NAME: &str = "crashpoint.toml";
+
+/// The file that `--write-baseline` makes if no other is named.
+const BASELINE: &str = "crashpoint.baseline";
 
 /// The whole file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Document {
-    record: record::RecordSection,
+    record: RecordOptions,
     rules: rules::RuleSettings,
     transactions: rules::Transactions,
-    target: target::TargetSection,
-    ops: operations::OperationsSection,
-    test: test::TestSection,
-    conditions: conditions::ConditionsSection,
-}
-
-/// What all commands work with.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    pub record: RecordOptions,
-    pub rules: rules::Config,
-    pub target: TargetSettings,
-    /// In the order of their names.
-    pub operations: Vec<OperationKind>,
-    pub test: TestSettings,
-    pub conditions: conditions::ConditionSettings,
+    target: TargetOptions,
+    ops: OperationsSection,
+    test: TestOptions,
+    conditions: ConditionOptions,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,77 +63,95 @@ pub enum ConfigError {
     NoOperations,
 }
 
-impl Settings {
-    /// Reads the configuration. `beside` are folders to look for the file in, after the current
-    /// one; the options of the command line come on top.
-    pub fn load(
-        from: &Configuration,
-        beside: &[PathBuf],
-        options: &RecordOptions,
-        colours: bool,
-    ) -> Result<Settings, ConfigError> {
-        let mut table = toml::Table::new();
-        let file = find(from, beside);
-        if let Some(path) = &file {
-            let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-                path: path.clone(),
-                source,
-            })?;
-            let shown = path.display().to_string();
-            merge(&mut table, parse(&text, &shown, colours)?);
-        }
-        for text in &from.set {
-            merge(&mut table, parse_setting(text, colours)?);
-        }
-        let document: Document = table.try_into().map_err(|error: toml::de::Error| {
-            // Each part was deserialised alone before; only together can they contradict.
-            ConfigError::Contradiction(error.message().to_owned())
+/// Reads the configuration. `beside` are folders to look for the file in, after the current one; the
+/// options of the command line come on top.
+pub fn load(
+    from: &Configuration,
+    beside: &[PathBuf],
+    options: &RecordOptions,
+    colours: bool,
+) -> Result<Settings, ConfigError> {
+    let (mut document, folder) = read(from, beside, colours)?;
+    document.record = options.clone().on_top_of(document.record);
+    assemble(document, &folder)
+}
+
+/// What `crashpoint test` works with: the file, then its options; and the baseline. Something to run,
+/// and something to run it with, is there.
+pub fn for_test(
+    options: &arguments::Test,
+    colours: bool,
+) -> Result<(Settings, Option<PathBuf>), ConfigError> {
+    let (mut document, folder) = read(&options.configuration(), &[], colours)?;
+    document.target = options.target.clone().or(document.target);
+    document.test = options.test.clone().on_top_of(document.test);
+    let baseline = document.test.baseline.take();
+    let by_default = || options.write_baseline.then(|| BASELINE.into());
+    let mut settings = assemble(document, &folder)?;
+    let words: Vec<_> = options.command.iter().map(|word| word.0.clone()).collect();
+    if let Some(run) = Template::from_words(&words) {
+        settings.target.run = Some(run);
+    }
+    let Some(run) = &settings.target.run else {
+        return Err(ConfigError::NoTarget);
+    };
+    let generated = settings.operations.iter().any(|kind| kind.weight > 0);
+    if run.uses(Placeholder::Ops) && settings.test.ops_file.is_none() && !generated {
+        return Err(ConfigError::NoOperations);
+    }
+    Ok((settings, baseline.or_else(by_default)))
+}
+
+/// The file with `--set` on top, and its folder; paths and commands in it are those of the folder.
+fn read(
+    from: &Configuration,
+    beside: &[PathBuf],
+    colours: bool,
+) -> Result<(Document, PathBuf), ConfigError> {
+    let mut table = toml::Table::new();
+    let file = find(from, beside);
+    if let Some(path) = &file {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.clone(),
+            source,
         })?;
-        let folder = file
-            .as_deref()
-            .and_then(Path::parent)
-            .unwrap_or(Path::new(""));
-        let assembled = Settings::assemble(document, folder, options);
-        assembled.map_err(|wrong| ConfigError::Contradiction(wrong.reason.to_string()))
+        let shown = path.display().to_string();
+        merge(&mut table, parse(&text, &shown, colours)?);
     }
+    for text in &from.set {
+        merge(&mut table, parse_setting(text, colours)?);
+    }
+    // Each part was deserialised alone before; only together can they contradict.
+    let together = |error: String| ConfigError::Contradiction(error);
+    let mut document: Document = table
+        .try_into()
+        .map_err(|error: toml::de::Error| together(error.message().to_owned()))?;
+    let wrong = document.target.check();
+    wrong.map_err(|wrong| together(wrong.error.to_string()))?;
+    let folder = file.as_deref().and_then(Path::parent);
+    let folder = folder.unwrap_or(Path::new("")).to_owned();
+    for script in &mut document.rules.custom {
+        *script = folder.join(&script);
+    }
+    document.target = document.target.in_folder(&folder);
+    document.test = document.test.in_folder(&folder);
+    Ok((document, folder))
+}
 
-    /// What `crashpoint test` works with: the file, then its options. Something to run, and
-    /// something to run it with, is there.
-    pub fn for_test(options: &arguments::Test, colours: bool) -> Result<Settings, ConfigError> {
-        let from = options.configuration();
-        let mut settings = Settings::load(&from, &[], &RecordOptions::default(), colours)?;
-        settings.target.merge(options);
-        settings.test.merge(options);
-        let Some(run) = &settings.target.run else {
-            return Err(ConfigError::NoTarget);
-        };
-        let generated = settings.operations.iter().any(|kind| kind.weight > 0);
-        if run.uses(Placeholder::Ops) && settings.test.ops_file.is_none() && !generated {
-            return Err(ConfigError::NoOperations);
-        }
-        Ok(settings)
-    }
-
-    fn assemble(
-        mut document: Document,
-        folder: &Path,
-        options: &RecordOptions,
-    ) -> Result<Settings, Wrong> {
-        for script in &mut document.rules.custom {
-            *script = folder.join(&script);
-        }
-        Ok(Settings {
-            record: document.record.resolve(options)?,
-            rules: rules::Config {
-                rules: document.rules,
-                transactions: document.transactions,
-            },
-            target: document.target.resolve(folder)?,
-            operations: operations::resolve(document.ops)?,
-            test: document.test.resolve(folder)?,
-            conditions: document.conditions.resolve()?,
-        })
-    }
+fn assemble(document: Document, folder: &Path) -> Result<Settings, ConfigError> {
+    let operations = options::resolve_operations(document.ops);
+    Ok(Settings {
+        record: document.record.resolve(),
+        rules: rules::Config {
+            rules: document.rules,
+            transactions: document.transactions,
+        },
+        target: document.target.resolve(folder),
+        operations: operations
+            .map_err(|wrong| ConfigError::Contradiction(wrong.error.to_string()))?,
+        test: document.test.resolve(),
+        conditions: document.conditions.resolve(),
+    })
 }
 
 fn find(from: &Configuration, beside: &[PathBuf]) -> Option<PathBuf> {
@@ -174,14 +175,13 @@ fn parse(text: &str, file: &str, colours: bool) -> Result<toml::Table, ConfigErr
     keys::check(text).map_err(show)?;
     let typed = toml::from_str::<Document>(text);
     let document = typed.map_err(|error| show(keys::Problem::from(error)))?;
-    let resolved = Settings::assemble(document, Path::new(""), &RecordOptions::default());
-    resolved.map_err(|Wrong { path, reason }| {
-        let Reason { message, help } = reason;
-        let span = keys::locate(text, &path);
+    let checked = document.target.check();
+    let resolved = checked.and_then(|()| options::resolve_operations(document.ops));
+    resolved.map_err(|WrongValue { path, error }| {
         show(keys::Problem {
-            message,
-            help,
-            span,
+            message: error.message,
+            help: error.help,
+            span: keys::locate(text, &path),
         })
     })?;
     toml::from_str(text).map_err(|error| show(keys::Problem::from(error)))

@@ -5,14 +5,17 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
+use crashpoint_campaign::Settings;
+use crashpoint_campaign::lint::Checks;
+use crashpoint_campaign::record::RecordError;
+use crashpoint_campaign::settings::RecordSettings;
 use crashpoint_cc::locate::{self, Mode};
 use crashpoint_report::Report;
 
-use crate::arguments::{self, Format, RecordOptions};
-use crate::config::Settings;
+use crate::arguments::{self, Format};
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
-use crate::record::{self, RecordError};
+use crate::record;
 use crate::scripts::LoadError;
 use crate::{doctor, lint};
 
@@ -191,16 +194,17 @@ fn example(
         return Err(DemoError::Build);
     }
     let settings = Settings {
-        record: RecordOptions {
+        record: RecordSettings {
             pm: vec![pool.display().to_string()],
-            ..RecordOptions::default()
+            ..RecordSettings::default()
         },
         ..Settings::default()
     };
     let command = [program.into(), pool.into()];
     let out = folder.join(format!("{name}.out"));
-    let recorded = record::record(&settings, &out, &command)?;
+    let recorded = crashpoint_campaign::record::record(&settings, &out, &command)?;
     record::tell(&settings, &recorded, output);
     let recording = recorded.recording.ok_or(DemoError::Nothing)?;
-    Ok(lint::lint(&recording, &lint::Checks::default())?.report)
+    let linted = crashpoint_campaign::lint::lint(&recording, Checks::default(), &|_| ());
+    Ok(linted.report)
 }

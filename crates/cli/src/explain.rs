@@ -8,8 +8,8 @@ use crashpoint_rules::RULES;
 
 use crate::arguments::Explain;
 use crate::exit::{Ending, Exit};
-use crate::keys::nearest;
 use crate::output::Output;
+use crashpoint_campaign::settings::nearest;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {

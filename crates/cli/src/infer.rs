@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crashpoint_abi::Level;
+use crashpoint_campaign::record::RecordError;
+use crashpoint_campaign::strategies;
 use crashpoint_infer::{Hint, Inferred, Rule, infer};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording, SiteId};
 
-use crate::config::{ConfigError, Settings};
+use crate::config::{self, ConfigError};
 use crate::exit::{Ending, Exit};
+use crate::options::values::RecordLevel;
 use crate::output::Output;
-use crate::record::{self, RecordError};
-use crate::test::choose;
+use crate::record;
 use crate::{arguments, lint};
 
 #[derive(Debug, thiserror::Error)]
@@ -46,12 +48,13 @@ pub fn run(arguments: &arguments::Infer, output: &mut Output) -> Result<Ending, 
         }
         Some((program, _)) => {
             let mut options = arguments.options.clone();
-            options.level = Some(options.level.unwrap_or(Level::Flow));
+            options.level = Some(options.level.unwrap_or(RecordLevel(Level::Flow)));
             options.loads = true;
             let beside = record::folders_beside(program);
             let colours = output.colours_on_stderr();
-            let settings = Settings::load(&arguments.configuration, &beside, &options, colours)?;
-            let recorded = record::record(&settings, &arguments.out, &arguments.command)?;
+            let settings = config::load(&arguments.configuration, &beside, &options, colours)?;
+            let recorded =
+                crashpoint_campaign::record::record(&settings, &arguments.out, &arguments.command)?;
             record::tell(&settings, &recorded, output);
             let out = recorded.out.clone();
             (recorded.recording.ok_or(InferError::Nothing)?, out)
@@ -127,7 +130,7 @@ fn text(inferred: &Inferred, program: &Program, limit: Option<usize>) -> String 
 
 fn summary(inferred: &Inferred, seconds: f64) -> String {
     let followed = &inferred.followed;
-    let missed = choose::unfollowed(&followed.unfollowed);
+    let missed = strategies::unfollowed(&followed.unfollowed);
     let missed: Vec<String> = missed
         .iter()
         .map(|(what, count)| format!("{count} {what}"))

@@ -3,13 +3,18 @@
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use crashpoint_campaign::settings::SettingError;
 use toml::de::{DeTable, DeValue};
+
+use crate::options::{ConditionOptions, RecordOptions, TargetOptions, TestOptions};
 
 /// What may stand under a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     Value,
     Table(Keys),
+    /// A table whose keys are the fields of a struct of options, with `-` for `_`.
+    Fields(&'static [&'static str]),
     /// A list; of its items, those that are tables have these keys.
     List(Keys),
     /// A table with names of the user's own choice, each a table with these keys.
@@ -18,23 +23,13 @@ pub enum Shape {
 
 pub type Keys = &'static [(&'static str, Shape)];
 
-use Shape::{List, Named, Table, Value};
+use Shape::{Fields, List, Named, Table, Value};
 
 const BASIC: Keys = &[("enabled", Value), ("severity", Value)];
 
 /// The file.
 pub const KEYS: Keys = &[
-    (
-        "record",
-        Table(&[
-            ("pm", Value),
-            ("level", Value),
-            ("loads", Value),
-            ("calls", Value),
-            ("limit", Value),
-            ("timeout", Value),
-        ]),
-    ),
+    ("record", Fields(RecordOptions::FIELDS)),
     (
         "rules",
         Table(&[
@@ -93,20 +88,7 @@ pub const KEYS: Keys = &[
             ("library", Value),
         ]),
     ),
-    (
-        "target",
-        Table(&[
-            ("build", Value),
-            ("run", Value),
-            ("driver", Value),
-            ("create", Value),
-            ("pm", Value),
-            ("operation", Value),
-            ("model", Value),
-            ("dir", Value),
-            ("fs", Value),
-        ]),
-    ),
+    ("target", Fields(TargetOptions::FIELDS)),
     (
         "ops",
         Named(&[
@@ -116,43 +98,8 @@ pub const KEYS: Keys = &[
             ("removes", Value),
         ]),
     ),
-    (
-        "test",
-        Table(&[
-            ("operations", Value),
-            ("seed", Value),
-            ("ops-file", Value),
-            ("keys", Value),
-            ("threads", Value),
-            ("distinct-keys", Value),
-            ("values", Value),
-            ("strategy", Value),
-            ("bound", Value),
-            ("random-states", Value),
-            ("per-kind", Value),
-            ("sets", Value),
-            ("gap", Value),
-            ("neighbours", Value),
-            ("round", Value),
-            ("oracle", Value),
-            ("check", Value),
-            ("ignore", Value),
-            ("suffix", Value),
-            ("probe", Value),
-            ("recovery", Value),
-            ("prune", Value),
-            ("timeout", Value),
-            ("memory", Value),
-            ("states", Value),
-            ("states-per-point", Value),
-            ("time", Value),
-            ("jobs", Value),
-            ("baseline", Value),
-            ("confirm", Value),
-            ("remarks", Value),
-        ]),
-    ),
-    ("conditions", Table(&[("add", Value), ("suppress", Value)])),
+    ("test", Fields(TestOptions::FIELDS)),
+    ("conditions", Fields(ConditionOptions::FIELDS)),
 ];
 
 /// Something wrong with a text, and where.
@@ -183,13 +130,18 @@ fn check_table(table: &DeTable<'_>, keys: Keys) -> Result<(), Problem> {
     for (key, value) in table {
         let name: &str = key.get_ref();
         let Some((_, shape)) = keys.iter().find(|(known, _)| *known == name) else {
-            return Err(Problem {
-                message: format!("unknown key `{name}`"),
-                help: Some(suggestion(name, keys)),
-                span: Some(key.span()),
-            });
+            let known: Vec<&str> = keys.iter().map(|(known, _)| *known).collect();
+            return Err(unknown(name, &known, key.span()));
         };
         match (shape, value.get_ref()) {
+            (Fields(fields), DeValue::Table(inner)) => {
+                let known: Vec<String> = fields.iter().map(|field| key_of(field)).collect();
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                let mut keys = inner.keys();
+                if let Some(key) = keys.find(|key| !known.contains(&key.get_ref().as_ref())) {
+                    return Err(unknown(key.get_ref(), &known, key.span()));
+                }
+            }
             (Table(keys), DeValue::Table(inner)) => check_table(inner, keys)?,
             (List(keys), DeValue::Array(items)) => {
                 for item in items.iter() {
@@ -206,7 +158,7 @@ fn check_table(table: &DeTable<'_>, keys: Keys) -> Result<(), Problem> {
                 }
             }
             // The types are the deserialiser's business.
-            (Value | Table(_) | List(_) | Named(_), _) => {}
+            (Value | Table(_) | Fields(_) | List(_) | Named(_), _) => {}
         }
     }
     Ok(())
@@ -229,22 +181,18 @@ pub fn locate(text: &str, path: &[String]) -> Option<Range<usize>> {
     Some(value.span())
 }
 
-fn suggestion(name: &str, keys: Keys) -> String {
-    let known = || keys.iter().map(|(known, _)| *known);
-    match nearest(name, known()) {
-        Some(known) => format!("did you mean `{known}`?"),
-        None => format!(
-            "the keys here are {}",
-            known().collect::<Vec<_>>().join(", ")
-        ),
-    }
+/// The key of a field.
+pub fn key_of(field: &str) -> String {
+    field.replace('_', "-")
 }
 
-/// The nearest of several names, if one is near enough to be meant.
-pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let distance = |known: &str| strsim::damerau_levenshtein(name, known);
-    let nearest = names.min_by_key(|known| distance(known))?;
-    (distance(nearest) <= name.len().max(3) / 2).then_some(nearest)
+fn unknown(name: &str, known: &[&str], span: Range<usize>) -> Problem {
+    let error = SettingError::unknown("key", name, "keys here", known);
+    Problem {
+        message: format!("unknown key `{name}`"),
+        help: error.help,
+        span: Some(span),
+    }
 }
 
 /// The problem with its line, for people.
@@ -301,6 +249,12 @@ mod tests {
             let path = format!("{path}{name}");
             match shape {
                 Table(inner) => assert_documented(page, &format!("{path}."), inner),
+                Fields(fields) => {
+                    for field in *fields {
+                        let key = format!("`{path}.{}`", key_of(field));
+                        assert!(page.contains(&key), "docs/configuration.md: {key}");
+                    }
+                }
                 Named(inner) => assert_documented(page, &format!("{path}.NAME."), inner),
                 Value | List(_) => {
                     let any_rule = rules::RULES.iter().fold(path.clone(), |path, rule| {

@@ -2,27 +2,26 @@
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use crashpoint_report::resolve::Resolver;
+use crashpoint_campaign::Settings;
+use crashpoint_campaign::lint::{self, Checks, Linted};
+use crashpoint_campaign::record::RecordError;
+use crashpoint_campaign::recording_dir::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
+use crashpoint_campaign::settings::nearest;
 use crashpoint_report::source::Sources;
 use crashpoint_report::terminal::{self, Style};
-use crashpoint_report::{Figures, Report, Rule, json, junit, sarif};
-use crashpoint_rules::{self as rules, Linter, RULES};
-use crashpoint_trace::program::Program;
+use crashpoint_report::{Report, json, junit, sarif};
+use crashpoint_rules::RULES;
 use crashpoint_trace::{OpenError, Recording};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::arguments::{self, Format};
-use crate::config::{ConfigError, Settings};
+use crate::config::{self, ConfigError};
 use crate::exit::{Ending, Exit};
 use crate::explain::{self, ExplainError};
-use crate::keys::nearest;
-use crate::names::Known;
 use crate::output::Output;
-use crate::record::{self, RecordError};
+use crate::record;
 use crate::scripts::{LoadError, Source};
-use crashpoint_campaign::recording_dir::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LintError {
@@ -55,7 +54,8 @@ pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, L
     let (recording, checks, fails) = match arguments.command.first() {
         Some(program) => {
             let (settings, checks) = load(arguments, &record::folders_beside(program), output)?;
-            let recorded = record::record(&settings, &arguments.out, &arguments.command)?;
+            let recorded =
+                crashpoint_campaign::record::record(&settings, &arguments.out, &arguments.command)?;
             let complete = record::tell(&settings, &recorded, output);
             let fails = !recorded.ended.end.is_success();
             match recorded.recording {
@@ -71,7 +71,10 @@ pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, L
         }
     };
     something_recorded(&recording)?;
-    let Linted { report, printed } = lint(&recording, &checks)?;
+    let progress = progress(&recording);
+    let linted = lint::lint(&recording, checks, &|seen| progress.set_position(seen));
+    progress.finish_and_clear();
+    let Linted { report, printed } = linted;
     write_files(&recording, &report)?;
     print(&report, arguments.format, current_folder(), output)?;
     for (rule, line) in printed {
@@ -96,20 +99,13 @@ fn something_recorded(recording: &Recording) -> Result<(), LintError> {
     })
 }
 
-/// What a recording is asked.
-#[derive(Clone, Debug, Default)]
-pub struct Checks {
-    pub config: rules::Config,
-    pub scripts: Vec<Source>,
-}
-
 fn load(
     arguments: &arguments::Lint,
     beside: &[PathBuf],
     output: &Output,
 ) -> Result<(Settings, Checks), LintError> {
     let colours = output.colours_on_stderr();
-    let settings = Settings::load(
+    let settings = config::load(
         &arguments.configuration,
         beside,
         &arguments.options,
@@ -140,9 +136,11 @@ fn load(
     }
     scripts.retain(|script| wanted(&script.id()));
     scripts.extend(named);
-    for script in &scripts {
-        script.compile(colours)?;
-    }
+    let compile = |script: &Source| Ok((script.compile(colours)?, script.describe()));
+    let scripts = scripts
+        .iter()
+        .map(compile)
+        .collect::<Result<_, LoadError>>()?;
     Ok((settings, Checks { config, scripts }))
 }
 
@@ -170,65 +168,6 @@ fn unknown_rule(name: &str, scripts: &[String]) -> LintError {
     }
 }
 
-/// What came of it.
-pub struct Linted {
-    pub report: Report,
-    /// By scripts, with the names of their rules.
-    pub printed: Vec<(String, String)>,
-}
-
-/// All findings of a recording, for people.
-pub fn lint(recording: &Recording, checks: &Checks) -> Result<Linted, LoadError> {
-    let began = Instant::now();
-    let (program, missing) = Program::load_available(recording);
-    let names = Known {
-        recording,
-        program: &program,
-    };
-    let mut linter = Linter::new(checks.config.clone(), &names);
-    for script in &checks.scripts {
-        linter.add_script(script.compile(false)?);
-    }
-    let progress = progress(recording);
-    let mut events = recording.events();
-    let mut seen = 0u64;
-    for event in events.by_ref() {
-        linter.feed(&event);
-        seen += 1;
-        if seen.is_multiple_of(1 << 18) {
-            progress.set_position(seen);
-        }
-    }
-    let found = linter.conclude();
-    progress.finish_and_clear();
-    let findings = Resolver::new(recording, &program).findings(&found.findings);
-    let mut problems: Vec<String> = recording
-        .problems()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    problems.extend(events.problems().iter().map(ToString::to_string));
-    problems.extend(
-        missing
-            .iter()
-            .map(|error| format!("places have no source line: {error}")),
-    );
-    let failed = found.failures.iter();
-    problems.extend(failed.map(|error| format!("a rule of yours was stopped: {error}")));
-    Ok(Linted {
-        report: Report {
-            recording: recording.path().to_owned(),
-            command: command(recording),
-            figures: figures(recording, began.elapsed()),
-            rules: enabled(checks),
-            findings,
-            problems,
-            test: None,
-        },
-        printed: found.printed,
-    })
-}
-
 /// On a terminal, and only where it takes long enough to wonder.
 fn progress(recording: &Recording) -> ProgressBar {
     const NOTICEABLE: u64 = 5_000_000;
@@ -239,42 +178,6 @@ fn progress(recording: &Recording) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(events), ProgressDrawTarget::stderr_with_hz(5));
     let template = "{bar:30} {human_pos} of {human_len} events, {per_sec}, {eta} left";
     bar.with_style(ProgressStyle::with_template(template).expect("a valid template"))
-}
-
-pub fn command(recording: &Recording) -> Vec<String> {
-    let first = recording.processes().first();
-    first
-        .map(|process| process.arguments.clone())
-        .unwrap_or_default()
-}
-
-pub fn figures(recording: &Recording, took: Duration) -> Figures {
-    let statistics = recording.statistics();
-    Figures {
-        events: statistics.events(),
-        stores: statistics.stores + statistics.fills,
-        flushes: statistics.flushes,
-        fences: statistics.fences,
-        processes: recording.processes().len() as u64,
-        threads: recording.threads().len() as u64,
-        seconds: took.as_secs_f64(),
-    }
-}
-
-fn enabled(checks: &Checks) -> Vec<Rule> {
-    let mut chosen = Vec::new();
-    for rule in RULES {
-        if let Ok((true, severity)) = checks.config.rules.of(rule.id) {
-            chosen.push(Rule {
-                id: rule.id.to_owned(),
-                severity: severity.unwrap_or(rule.severity).into(),
-                summary: rule.title.to_owned(),
-                manual: rule.manual.to_owned(),
-            });
-        }
-    }
-    chosen.extend(checks.scripts.iter().map(Source::describe));
-    chosen
 }
 
 pub fn current_folder() -> Option<String> {

@@ -1,7 +1,7 @@
 //! `crashpoint`: commands, configuration, exit codes.
 //!
 //! **Architecture invariant:** the only crate that prints or decides an exit code, and within it,
-//! only [`output`] and this file. Commands return how they ended or a typed error.
+//! only [`output`], this file, and the progress bars of long commands. Commands return how they ended or a typed error.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -16,7 +16,7 @@ mod infer;
 mod keys;
 mod lint;
 mod models;
-mod names;
+mod options;
 mod output;
 mod record;
 mod record_files;
@@ -39,13 +39,13 @@ use config::ConfigError;
 use exit::{Ending, Exit};
 use lint::LintError;
 use output::Output;
-use record::RecordError;
+use record::RecordCommandError;
 use scripts::LoadError;
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
-    Record(#[from] RecordError),
+    Record(#[from] RecordCommandError),
     #[error(transparent)]
     Lint(#[from] LintError),
     #[error(transparent)]
@@ -55,7 +55,7 @@ enum Error {
     #[error(transparent)]
     Demo(#[from] demo::DemoError),
     #[error(transparent)]
-    Test(#[from] test::TestError),
+    Test(#[from] test::TestCommandError),
     #[error(transparent)]
     Models(#[from] models::ModelsError),
     #[error(transparent)]
@@ -126,10 +126,9 @@ impl Error {
     /// The text of an error that is rendered already.
     fn excerpt(&self) -> Option<&str> {
         match self {
-            Error::Record(RecordError::Config(ConfigError::Content(text)))
+            Error::Record(RecordCommandError::Config(ConfigError::Content(text)))
             | Error::Lint(LintError::Config(ConfigError::Content(text)))
-            | Error::Lint(LintError::Record(RecordError::Config(ConfigError::Content(text))))
-            | Error::Test(test::TestError::Config(ConfigError::Content(text)))
+            | Error::Test(test::TestCommandError::Config(ConfigError::Content(text)))
             | Error::Lint(LintError::Script(LoadError::Content(text))) => Some(text),
             Error::Record(_)
             | Error::Lint(_)

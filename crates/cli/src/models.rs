@@ -2,8 +2,6 @@
 
 mod verify;
 
-pub use verify::kernel;
-
 use crashpoint_blocks::LabError;
 use crashpoint_persist::files::Model;
 

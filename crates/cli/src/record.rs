@@ -1,65 +1,41 @@
-//! `crashpoint record`: starts the program with the runtime in it, and looks at what it left.
+//! `crashpoint record`: starts the program with the runtime in it, and tells what it left.
 
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::os::unix::ffi::OsStrExt as _;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crashpoint_abi::{Level, env};
-use crashpoint_cc::locate;
-use crashpoint_rules as rules;
-use crashpoint_trace::{OpenErrorKind, Recording, program};
+use crashpoint_abi::Level;
+use crashpoint_campaign::Settings;
+use crashpoint_campaign::record::{self, RecordError, Recorded};
 
-use crate::config::Settings;
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
 use crate::summary;
 use crate::{arguments, config, record_files};
-use crashpoint_campaign::recording_dir::{FolderError, Prepared};
-use crashpoint_campaign::supervise::{self as target, Ended};
 
 #[derive(Debug, thiserror::Error)]
-pub enum RecordError {
+pub enum RecordCommandError {
     #[error(transparent)]
     Config(#[from] config::ConfigError),
     #[error(transparent)]
-    Folder(#[from] FolderError),
-    #[error(transparent)]
-    Locate(#[from] locate::Error),
-    #[error("could not start `{program}`: {source}")]
-    Start { program: String, source: io::Error },
-    #[error("the pattern `{0}` has a colon in it, which separates patterns; use `?` in its place")]
-    Colon(String),
-    #[error("cannot read what was recorded: {0}")]
-    Open(#[from] crashpoint_trace::OpenError),
-    #[error(transparent)]
-    Watch(#[from] crashpoint_watch::WatchError),
-    #[error("cannot listen to signals: {0}")]
-    Signals(io::Error),
-}
-
-/// A finished run.
-pub struct Recorded {
-    /// None: the program left nothing.
-    pub recording: Option<Recording>,
-    pub out: PathBuf,
-    pub ended: Ended,
+    Record(#[from] RecordError),
 }
 
 /// The command.
-pub fn run(arguments: &arguments::Record, output: &mut Output) -> Result<Ending, RecordError> {
+pub fn run(
+    arguments: &arguments::Record,
+    output: &mut Output,
+) -> Result<Ending, RecordCommandError> {
     if let Some(folder) = &arguments.dir {
         return record_files::run(folder, arguments, output);
     }
     let beside = folders_beside(&arguments.command[0]);
-    let settings = Settings::load(
+    let settings = config::load(
         &arguments.configuration,
         &beside,
         &arguments.options,
         output.colours_on_stderr(),
     )?;
-    let recorded = record(&settings, &arguments.out, &arguments.command)?;
+    let recorded = record::record(&settings, &arguments.out, &arguments.command)?;
     let complete = tell(&settings, &recorded, output);
     Ok(match (arguments.exit_status, complete) {
         (true, _) => Ending::Targets(recorded.ended.end.code()),
@@ -86,116 +62,6 @@ pub fn tell(settings: &Settings, recorded: &Recorded, output: &mut Output) -> bo
     told.something_recorded || facts.level == Level::Off
 }
 
-/// Runs the program and opens what it left.
-pub fn record(
-    settings: &Settings,
-    out: &Path,
-    command: &[OsString],
-) -> Result<Recorded, RecordError> {
-    let mut target = Command::new(&command[0]);
-    target.args(&command[1..]);
-    record_into(settings, out, target, |_| ())
-}
-
-/// The same with a command that is not as simple; `adapt` has the last word about it.
-pub fn record_into(
-    settings: &Settings,
-    out: &Path,
-    mut target: Command,
-    adapt: impl FnOnce(&mut Command),
-) -> Result<Recorded, RecordError> {
-    let runtime = locate::library(locate::RUNTIME_SHARED)?;
-    let environment = environment(settings, &runtime)?;
-    let mut folder = Prepared::new(out)?;
-    target.envs(environment).env(env::OUT, &folder.path);
-    adapt(&mut target);
-    let program = target.get_program().to_string_lossy().into_owned();
-    let started = target::run(target, settings.record.timeout, || folder.commit());
-    let ended = match started {
-        Ok(ended) => ended,
-        Err(source) => {
-            folder.restore();
-            return Err(RecordError::Start { program, source });
-        }
-    };
-    let recording = match Recording::open(&folder.path) {
-        Ok(recording) => Some(recording),
-        Err(error) => match error.kind {
-            OpenErrorKind::Empty | OpenErrorKind::NotARecording => None,
-            OpenErrorKind::Missing
-            | OpenErrorKind::Foreign { .. }
-            | OpenErrorKind::Version { .. }
-            | OpenErrorKind::Abi { .. }
-            | OpenErrorKind::MissingMeta { .. }
-            | OpenErrorKind::BadMeta { .. }
-            | OpenErrorKind::TooMany { .. }
-            | OpenErrorKind::Io(_) => return Err(error.into()),
-        },
-    };
-    if let Some(recording) = &recording {
-        // What is missing is told by whoever needs the models.
-        let _ = program::save_models(recording);
-    }
-    Ok(Recorded {
-        recording,
-        out: out.to_owned(),
-        ended,
-    })
-}
-
-/// What the runtime in the program is told, apart from the folder.
-fn environment(
-    settings: &Settings,
-    runtime: &Path,
-) -> Result<Vec<(&'static str, OsString)>, RecordError> {
-    let options = &settings.record;
-    let mut calls = options.calls.clone();
-    calls.extend(rules::watched_calls(&settings.rules.transactions));
-    let level = options.level.unwrap_or(Level::Pm);
-    let mut variables = vec![
-        (env::LEVEL, level.name().into()),
-        (env::PM, joined(&options.pm)?),
-        (env::CALLS, joined(&calls)?),
-    ];
-    if options.loads {
-        variables.push((env::LOADS, "1".into()));
-    }
-    if let Some(limit) = options.limit {
-        variables.push((env::LIMIT, limit.to_string().into()));
-    }
-    if let Some(preload) = preload(runtime, std::env::var_os("LD_PRELOAD")) {
-        variables.push(("LD_PRELOAD", preload));
-    }
-    Ok(variables)
-}
-
-fn joined(patterns: &[String]) -> Result<OsString, RecordError> {
-    match patterns.iter().find(|pattern| pattern.contains(':')) {
-        Some(pattern) => Err(RecordError::Colon(pattern.clone())),
-        None => Ok(patterns.join(":").into()),
-    }
-}
-
-/// So that a program of which only a library is instrumented is recorded too. The loader splits
-/// the list at colons and blanks: a path with one of them cannot be in it, and programs linked by
-/// crashpoint-cc do without.
-pub fn preload(runtime: &Path, present: Option<OsString>) -> Option<OsString> {
-    let path = runtime.as_os_str();
-    if path
-        .as_bytes()
-        .iter()
-        .any(|byte| matches!(byte, b':' | b' '))
-    {
-        return None;
-    }
-    let mut list = path.to_owned();
-    if let Some(present) = present.filter(|present| !present.is_empty()) {
-        list.push(":");
-        list.push(present);
-    }
-    Some(list)
-}
-
 /// Where a configuration may lie beside the program.
 pub fn folders_beside(program: &OsStr) -> Vec<PathBuf> {
     let path = Path::new(program);
@@ -208,23 +74,6 @@ pub fn folders_beside(program: &OsStr) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_runtime_comes_first_in_the_preload_list() {
-        let runtime = Path::new("/lib/rt.so");
-        assert_eq!(preload(runtime, None), Some("/lib/rt.so".into()));
-        assert_eq!(
-            preload(runtime, Some("a.so b.so".into())),
-            Some("/lib/rt.so:a.so b.so".into())
-        );
-        assert_eq!(preload(Path::new("/my lib/rt.so"), None), None);
-    }
-
-    #[test]
-    fn patterns_are_joined_unless_they_contain_the_separator() {
-        assert_eq!(joined(&["a*".into(), "b".into()]).unwrap(), "a*:b");
-        assert!(joined(&["a:b".into()]).is_err());
-    }
 
     #[test]
     fn a_program_by_name_has_no_folder() {

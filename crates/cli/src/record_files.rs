@@ -1,36 +1,35 @@
 //! `crashpoint record --dir`: watches what a program does to the files in a folder.
 
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::Duration;
 
+use crashpoint_campaign::record::{self, RecordError};
+use crashpoint_campaign::supervise::End;
 use crashpoint_cc::locate;
 use crashpoint_report::terminal::count;
 use crashpoint_watch::{Ended, Options, Recorded, Stdin, WatchError};
 
 use crate::arguments;
-use crate::config::Settings;
+use crate::config;
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
-use crate::record::{RecordError, folders_beside};
-use crashpoint_campaign::recording_dir::Prepared;
-use crashpoint_campaign::supervise::{self as target, End};
+use crate::record::{RecordCommandError, folders_beside};
 
 pub fn run(
     folder: &Path,
     arguments: &arguments::Record,
     output: &mut Output,
-) -> Result<Ending, RecordError> {
-    let settings = Settings::load(
+) -> Result<Ending, RecordCommandError> {
+    let settings = config::load(
         &arguments.configuration,
         &folders_beside(&arguments.command[0]),
         &arguments.options,
         output.colours_on_stderr(),
     )?;
     let environment: Vec<_> = std::env::vars_os().collect();
-    let directory = std::env::current_dir().map_err(|source| WatchError::Directory {
-        path: ".".into(),
-        source,
+    let directory = std::env::current_dir().map_err(|source| {
+        let path = ".".into();
+        RecordError::from(WatchError::Directory { path, source })
     })?;
     let near = locate::library(locate::NEAR).ok();
     let options = Options {
@@ -44,33 +43,12 @@ pub fn run(
         timeout: settings.record.timeout,
         near: near.as_deref(),
     };
-    let recorded = record(&options, &arguments.out)?;
+    let recorded = record::record_files(&options, &arguments.out)?;
     tell(&arguments.out, folder, &recorded, output);
     Ok(match arguments.exit_status {
         true => Ending::Targets(end(recorded.ended).code()),
         false => Exit::Clean.into(),
     })
-}
-
-/// Runs the program; an older recording in `out` is gone once it does.
-pub fn record(options: &Options<'_>, out: &Path) -> Result<Recorded, RecordError> {
-    let mut prepared = Prepared::new(out)?;
-    let (started, main) = mpsc::channel();
-    target::pass_signals_to(move || main.recv().ok()).map_err(RecordError::Signals)?;
-    let path = prepared.path.clone();
-    let recorded = crashpoint_watch::record_with(options, &path, |pid| {
-        prepared.commit();
-        // Without it, signals are not passed on; nothing else is lost.
-        let _ = started.send(pid);
-    });
-    target::stop_passing_signals();
-    match recorded {
-        Ok(recorded) => Ok(recorded),
-        Err(error) => {
-            prepared.restore();
-            Err(error.into())
-        }
-    }
 }
 
 fn end(ended: Ended) -> End {

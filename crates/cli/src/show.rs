@@ -14,9 +14,9 @@ use crate::arguments;
 use crate::event_text::EventText;
 use crate::exit::{Ending, Exit};
 use crate::filter::Filter;
-use crate::keys::nearest;
 use crate::output::Output;
 use crate::{show_files, show_graph, statistics};
+use crashpoint_campaign::settings::nearest;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ShowError {

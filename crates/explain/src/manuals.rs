@@ -81,6 +81,12 @@ pub const CRASH_RULES: &[CrashRule] = &[
     EXTRA_SYNC,
 ];
 
+/// The rules that every test asks, for reports.
+pub fn of_tests() -> Vec<Rule> {
+    let asked = [ORDERING, ATOMICITY, DURABILITY, RECOVERY, UNPERSISTED];
+    asked.iter().map(CrashRule::describe).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

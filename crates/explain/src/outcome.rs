@@ -1,11 +1,11 @@
-//! What a crash looks like from outside: in a word, what was expected, and what was found.
+//! What a crash looks like from outside: its category, what was expected, and what was found.
 
 use crashpoint_check::judge::{Oracle, Reference, References, first_difference, lines};
 use crashpoint_check::minimise::{Cause, Kind};
 use crashpoint_check::plan::Plan;
 use crashpoint_check::server::{End, Ended};
 use crashpoint_persist::graph::Model;
-use crashpoint_report::Location;
+use crashpoint_report::{Category, Location};
 
 const HELP_ATOMICITY: &str = "no order of the stores helps: keep what both belong to in a log, or \
                               make the change visible by one store of 8 bytes";
@@ -14,69 +14,58 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What the program does wrong: a word, what was expected, and what it does.
+/// What the program does after a crash, and what it should have done.
+pub struct Seen {
+    pub category: Category,
+    pub expected: Vec<String>,
+    pub found: String,
+}
+
+impl Seen {
+    /// A failure that anybody can see.
+    fn failure(category: Category, who: &str, ended: &Ended) -> Seen {
+        let said = text(&ended.stderr);
+        let last = match ended.end {
+            End::Killed { .. } | End::Exited(_) => said.lines().last(),
+            End::TimedOut | End::TooMuchOutput => None,
+        };
+        let last = last.map_or(String::new(), |line| format!(": {line}"));
+        Seen {
+            category,
+            expected: Vec::new(),
+            found: format!("{who} {}{last}", ended.end),
+        }
+    }
+}
+
+/// What the program does wrong.
 pub fn describe(
     plan: &Plan<'_>,
     cause: &Cause,
     ended: &Ended,
     references: Option<&References>,
-) -> (&'static str, Vec<String>, String) {
-    let said = text(&ended.stderr);
-    let last = said
-        .lines()
-        .last()
-        .map_or(String::new(), |line| format!(": {line}"));
+) -> Seen {
     let recovered = !ended.stdout.is_empty();
+    let program = |category| Seen::failure(category, "the program", ended);
     match (ended.end, plan.oracle) {
-        (End::Killed { .. }, _) if !recovered => {
-            return (
-                "crash in recovery",
-                Vec::new(),
-                format!("the program {}{last}", ended.end),
-            );
-        }
-        (End::Killed { .. }, _) => {
-            return (
-                "unexpected failure of an operation",
-                Vec::new(),
-                format!("the program {}{last}", ended.end),
-            );
-        }
-        (End::TimedOut, _) => {
-            return ("hang", Vec::new(), format!("the program {}", ended.end));
-        }
-        (End::TooMuchOutput, _) => {
-            let said = format!("the program {}", ended.end);
-            return ("endless output", Vec::new(), said);
-        }
+        (End::Killed { .. }, _) if !recovered => program(Category::CrashInRecovery),
+        (End::Killed { .. }, _) => program(Category::FailureOfAnOperation),
+        (End::TimedOut, _) => program(Category::Hang),
+        (End::TooMuchOutput, _) => program(Category::EndlessOutput),
         (End::Exited(_), Oracle::Checker) => {
-            return (
-                "inconsistent",
-                Vec::new(),
-                format!("the checker {}{last}", ended.end),
-            );
+            Seen::failure(Category::Inconsistent, "the checker", ended)
+        }
+        (End::Exited(code), Oracle::Output | Oracle::Visible) if code != 0 && recovered => {
+            program(Category::FailureOfAnOperation)
         }
         (End::Exited(code), Oracle::Output | Oracle::Visible) if code != 0 => {
-            let category = match recovered {
-                true => "unexpected failure of an operation",
-                false => "recovery refuses",
-            };
-            return (
-                category,
-                Vec::new(),
-                format!("the program {}{last}", ended.end),
-            );
+            program(Category::RecoveryRefuses)
         }
-        (End::Exited(_), _) => {}
+        (End::Exited(_), Oracle::Output | Oracle::Visible) => match references {
+            Some(references) => differences(plan, cause, ended, references),
+            None => program(Category::Inconsistent),
+        },
     }
-    let Some(references) = references else {
-        return (
-            "inconsistent",
-            Vec::new(),
-            format!("the program {}", ended.end),
-        );
-    };
-    differences(plan, cause, ended, references)
 }
 
 /// What is wrong, and what to do.
@@ -136,7 +125,7 @@ fn differences<'a>(
     cause: &Cause,
     ended: &'a Ended,
     references: &'a References,
-) -> (&'static str, Vec<String>, String) {
+) -> Seen {
     let list = plan.lists.get(cause.state.phase.list());
     let operation = |line: usize| list.text.lines().nth(line).unwrap_or("").trim();
     // The world that it resembles the longest shows best where it leaves all.
@@ -151,8 +140,11 @@ fn differences<'a>(
         }
     };
     let Some((at, _, found)) = nearest else {
-        let said = format!("the program {}", ended.end);
-        return ("inconsistent", Vec::new(), said);
+        return Seen {
+            category: Category::Inconsistent,
+            expected: Vec::new(),
+            found: format!("the program {}", ended.end),
+        };
     };
     let expected = lines(&references.done.stdout).nth(at);
     let tell = |line: usize, side: Option<&[u8]>| {
@@ -172,11 +164,15 @@ fn differences<'a>(
     let absent = absent(references, list.text.as_str());
     let is_absent = |side: Option<&[u8]>| side.is_some() && side == absent.as_deref();
     let category = match (cause.kind, is_absent(expected), is_absent(found)) {
-        (Kind::Durability, _, _) | (_, false, true) => "lost",
-        (_, true, false) => "resurrected",
-        (_, true, true) | (_, false, false) => "wrong value",
+        (Kind::Durability, _, _) | (_, false, true) => Category::Lost,
+        (_, true, false) => Category::Resurrected,
+        (_, true, true) | (_, false, false) => Category::WrongValue,
     };
-    (category, wanted, said)
+    Seen {
+        category,
+        expected: wanted,
+        found: said,
+    }
 }
 
 /// What each world would print and what was found instead: in one line that contradicts all of them

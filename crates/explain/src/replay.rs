@@ -1,143 +1,31 @@
-//! What a finding is replayed from: its folder holds the crashed files, the operations that follow,
-//! and how the target is started. Nothing else is needed, neither the recording nor the settings.
+//! What a finding is replayed from: its folder holds the crashed files, what runs on them, and how.
+//! Nothing else is needed, neither the recording nor the settings.
+//!
+//! `replay.json` is one format for both media: a version, and the description of a crash of memory
+//! or of files. The version is read before anything else; a folder of another version is refused.
 
+mod files;
+mod memory;
+
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crashpoint_check::image::{FileShape, Image};
-use crashpoint_check::judge::{Oracle, References};
-use crashpoint_check::launch::{Command, Launch, Paths};
-use crashpoint_check::minimise::{Cause, State};
-use crashpoint_check::output::Ignored;
-use crashpoint_check::plan::{Plan, Recovery};
-use crashpoint_check::pool::{Pool, moved};
-use crashpoint_check::server::{Ended, Limits};
-use crashpoint_check::timeline::{ListId, Phase};
-use crashpoint_check::worker::{self, Mapping, Setup};
-use crashpoint_trace::FileIndex;
+use crashpoint_check::launch::{Command, Paths};
+use crashpoint_check::server::Ended;
+use crashpoint_check::worker::WorkerError;
 use serde::{Deserialize, Serialize};
 
-/// Version of `replay.json`.
-const VERSION: u32 = 2;
+pub use files::{FilesDescription, FilesReplay, StoredFiles};
+pub use memory::{MemoryDescription, MemoryReplay, StoredMemory};
+
+/// Version of `replay.json`. Raise it whenever a field changes its meaning, comes or goes.
+const VERSION: u64 = 3;
 
 const DESCRIPTION: &str = "replay.json";
-
-/// A crash that can be had again.
-pub struct Replay {
-    pub description: Description,
-    pub image: Image,
-    pub operations: String,
-    pub printed: Vec<u8>,
-    /// What the target printed when the finding was made.
-    pub stdout: Vec<u8>,
-    pub stderr: Vec<u8>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Description {
-    crashpoint_replay: u32,
-    /// With `{pool}`, `{ops}` and `{printed}` where the paths go.
-    pub command: Vec<String>,
-    pub directory: PathBuf,
-    wants_printed: bool,
-    files: Vec<FileShape>,
-    recorded_pool: PathBuf,
-    pub patterns: Vec<String>,
-    mappings: Vec<Mapping>,
-    seconds: f64,
-    memory_bytes: u64,
-    file_bytes: u64,
-    output_bytes: usize,
-    #[serde(default)]
-    ignored: Ignored,
-    pub oracle: Oracle,
-    pub phase: Phase,
-    pub state: State,
-    pub references: Option<References>,
-    /// Power had failed before: what was possible then.
-    #[serde(default)]
-    pub recovery: Option<Recovery>,
-}
-
-fn placeholders() -> Paths {
-    Paths {
-        pool: "{pool}".into(),
-        ops: "{ops}".into(),
-        printed: "{printed}".into(),
-    }
-}
-
-impl Replay {
-    pub fn new(
-        plan: &Plan<'_>,
-        cause: &Cause,
-        image: Image,
-        list: ListId,
-        references: Option<&References>,
-        ended: &Ended,
-    ) -> Replay {
-        let setup = &plan.setup;
-        let command = setup.command.fill(&placeholders());
-        let words = command
-            .words
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned());
-        let directory = std::path::absolute(&command.directory);
-        let here = || std::env::current_dir().unwrap_or_default();
-        let acknowledged = matches!(cause.state.phase, Phase::After(_));
-        let text = plan.lists.get(list);
-        let list = text.list(list, acknowledged);
-        Replay {
-            description: Description {
-                crashpoint_replay: VERSION,
-                command: words.collect(),
-                directory: directory.unwrap_or_else(|_| here()),
-                wants_printed: setup.wants_printed,
-                files: setup.shapes.clone(),
-                recorded_pool: setup.recorded_pool.clone(),
-                patterns: setup.patterns.clone(),
-                mappings: setup.mappings.clone(),
-                seconds: setup.limits.time.as_secs_f64(),
-                memory_bytes: setup.limits.memory_bytes,
-                file_bytes: setup.limits.file_bytes,
-                output_bytes: setup.limits.output_bytes,
-                ignored: setup.ignored.clone(),
-                oracle: plan.oracle,
-                phase: cause.state.phase,
-                state: cause.state.clone(),
-                references: references.cloned(),
-                recovery: plan.recovery,
-            },
-            image,
-            operations: list.text.to_owned(),
-            printed: list.printed.to_vec(),
-            stdout: ended.stdout.clone(),
-            stderr: ended.stderr.clone(),
-        }
-    }
-}
-
-/// Writes the folder anew.
-pub fn write(folder: &Path, replay: &Replay) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => fs::create_dir_all(folder)?,
-    }
-    let description = &replay.description;
-    let json = serde_json::to_string_pretty(description)?;
-    fs::write(folder.join(DESCRIPTION), json + "\n")?;
-    fs::write(folder.join("ops"), &replay.operations)?;
-    fs::write(folder.join("printed"), &replay.printed)?;
-    fs::write(folder.join("stdout"), &replay.stdout)?;
-    fs::write(folder.join("stderr"), &replay.stderr)?;
-    let pool = folder.join("pool");
-    let image = replay.image.clone();
-    Pool::create(&description.files, &description.recorded_pool, &pool, image)?;
-    Ok(())
-}
+/// What findings about files had before they shared a format with memory.
+const FORMER_DESCRIPTION: &str = "files.json";
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
@@ -152,113 +40,243 @@ pub enum ReplayError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// A finding that was read back.
-pub struct Stored {
-    pub description: Description,
-    pub image: Image,
-    pub operations: String,
-    pub printed: Vec<u8>,
+/// The whole of `replay.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    crashpoint_replay: u64,
+    crash: CrashDescription,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum CrashDescription {
+    Memory(Box<MemoryDescription>),
+    Files(FilesDescription),
+}
+
+/// A finding that was read back.
+pub enum Stored {
+    Memory(Box<StoredMemory>),
+    Files(StoredFiles),
+}
+
+impl Stored {
+    /// What the crashed state is called.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Stored::Memory(_) => "pool",
+            Stored::Files(_) => "folder",
+        }
+    }
+
+    /// What was lost, in words, as far as that is known.
+    pub fn lost(&self) -> &[String] {
+        match self {
+            Stored::Memory(_) => &[],
+            Stored::Files(stored) => &stored.description.lost,
+        }
+    }
+
+    /// What was found when the finding was made, where no command shows it.
+    pub fn found(&self) -> &str {
+        match self {
+            Stored::Memory(_) => "",
+            Stored::Files(stored) => &stored.description.found,
+        }
+    }
+
+    /// Puts a copy of the crashed state, and all that the command needs, below a folder.
+    pub fn lay_out(&self, folder: &Path) -> io::Result<Paths> {
+        fs::create_dir_all(folder)?;
+        let folder = std::path::absolute(folder)?;
+        match self {
+            Stored::Memory(stored) => stored.lay_out(&folder),
+            Stored::Files(stored) => stored.lay_out(&folder),
+        }
+    }
+
+    /// What recovers or checks the state, if there is anything to run.
+    pub fn command(&self, paths: &Paths) -> Option<Command> {
+        match self {
+            Stored::Memory(stored) => Some(stored.description.command.fill(paths)),
+            Stored::Files(stored) => stored.command(paths),
+        }
+    }
+
+    /// What the command needs in its environment when a user starts it, in a folder that was laid
+    /// out.
+    pub fn environment(&self, folder: &Path, paths: &Paths) -> Vec<(&'static str, OsString)> {
+        match self {
+            Stored::Memory(stored) => stored.environment(folder, paths),
+            Stored::Files(_) => Vec::new(),
+        }
+    }
+
+    /// Runs the command as the test did; none where there is nothing to run. `preload` is the
+    /// runtime for programs that are not linked to it.
+    pub fn run(
+        &self,
+        scratch: &Path,
+        paths: &Paths,
+        preload: Option<OsString>,
+    ) -> Result<Option<Ended>, WorkerError> {
+        match self {
+            Stored::Memory(stored) => stored.run(scratch, preload).map(Some),
+            Stored::Files(stored) => stored.run(paths),
+        }
+    }
+
+    /// Whether the state fails again.
+    pub fn fails(&self, ended: &Ended) -> bool {
+        match self {
+            Stored::Memory(stored) => stored.fails(ended),
+            Stored::Files(stored) => stored.fails(ended),
+        }
+    }
+
+    /// Where the output differs from that of a program that recovered.
+    pub fn differences(&self, ended: &Ended) -> Vec<String> {
+        match self {
+            Stored::Memory(stored) => stored.differences(ended),
+            Stored::Files(_) => Vec::new(),
+        }
+    }
+}
+
+/// Makes the folder anew, with the description in it.
+fn write_description(folder: &Path, crash: CrashDescription) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => fs::create_dir_all(folder)?,
+    }
+    let document = Document {
+        crashpoint_replay: VERSION,
+        crash,
+    };
+    let json = serde_json::to_string_pretty(&document)?;
+    fs::write(folder.join(DESCRIPTION), json + "\n")
+}
+
+/// Reads what replays the finding in a folder.
 pub fn read(folder: &Path) -> Result<Stored, ReplayError> {
     let path = folder.join(DESCRIPTION);
+    let damaged = |reason: String| ReplayError::Damaged {
+        path: path.clone(),
+        reason,
+    };
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if folder.join(FORMER_DESCRIPTION).exists() {
+                return Err(damaged(other_version(1)));
+            }
             return Err(ReplayError::NotAFinding {
                 folder: folder.to_owned(),
             });
         }
         Err(source) => return Err(ReplayError::Io { path, source }),
     };
-    let mut description: Description = serde_json::from_str(&text).map_err(|cause| {
-        let reason = cause.to_string();
-        ReplayError::Damaged {
-            path: path.clone(),
-            reason,
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|cause| damaged(cause.to_string()))?;
+    let version = value["crashpoint_replay"].as_u64().unwrap_or(0);
+    if version != VERSION {
+        return Err(damaged(other_version(version)));
+    }
+    let document: Document =
+        serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))?;
+    match document.crash {
+        CrashDescription::Memory(description) => {
+            let stored = StoredMemory::read(folder, *description)?;
+            Ok(Stored::Memory(Box::new(stored)))
         }
-    })?;
-    if description.crashpoint_replay != VERSION {
-        let found = description.crashpoint_replay;
-        let reason = format!("written as version {found}, this is {VERSION}");
-        return Err(ReplayError::Damaged { path, reason });
-    }
-    let io_error = |path: PathBuf| |source| ReplayError::Io { path, source };
-    let mut image = Image::default();
-    let pool = folder.join("pool");
-    for (index, shape) in (0..).map(FileIndex).zip(&mut description.files) {
-        shape.index = index;
-        let file = moved(&description.recorded_pool, &shape.path, &pool).unwrap_or(pool.clone());
-        image.read(index, &file).map_err(io_error(file))?;
-    }
-    let read = |name: &str| {
-        let path = folder.join(name);
-        fs::read(&path).map_err(io_error(path))
-    };
-    Ok(Stored {
-        operations: String::from_utf8_lossy(&read("ops")?).into_owned(),
-        printed: read("printed")?,
-        description,
-        image,
-    })
-}
-
-impl Stored {
-    pub fn setup(&self, preload: Option<std::ffi::OsString>) -> Setup {
-        let description = &self.description;
-        let (words, directory) = (description.command.clone(), description.directory.clone());
-        Setup {
-            command: Launch::new(move |paths| command(&words, &directory, paths)),
-            wants_printed: description.wants_printed,
-            any_program: description.oracle == Oracle::Checker,
-            shapes: description.files.clone(),
-            recorded_pool: description.recorded_pool.clone(),
-            patterns: description.patterns.clone(),
-            mappings: description.mappings.clone(),
-            preload,
-            limits: Limits {
-                time: Duration::from_secs_f64(description.seconds),
-                memory_bytes: description.memory_bytes,
-                file_bytes: description.file_bytes,
-                processes: 0,
-                output_bytes: description.output_bytes,
-            },
-            ignored: description.ignored.clone(),
-            before: self.image.clone(),
+        CrashDescription::Files(description) => {
+            StoredFiles::read(folder, description).map(Stored::Files)
         }
-    }
-
-    /// Puts the crashed files at a pool.
-    pub fn materialise(&self, pool: &Path) -> io::Result<()> {
-        let description = &self.description;
-        let image = self.image.clone();
-        Pool::create(&description.files, &description.recorded_pool, pool, image)?;
-        Ok(())
-    }
-
-    /// Where the files have to be mapped, for the runtime.
-    pub fn placement(&self, pool: &Path) -> String {
-        let description = &self.description;
-        worker::placement(&description.mappings, &description.recorded_pool, pool)
     }
 }
 
-pub fn command(words: &[String], directory: &Path, paths: &Paths) -> Command {
-    let fill = |word: &String| {
-        let holes = [
-            ("{pool}", &paths.pool),
-            ("{dir}", &paths.pool),
-            ("{ops}", &paths.ops),
-            ("{printed}", &paths.printed),
-        ];
-        let mut filled = word.clone();
-        for (hole, path) in holes {
-            filled = filled.replace(hole, &path.to_string_lossy());
+fn other_version(found: u64) -> String {
+    format!("written as version {found}, this is {VERSION}")
+}
+
+fn read_file(folder: &Path, name: &str) -> Result<Vec<u8>, ReplayError> {
+    let path = folder.join(name);
+    fs::read(&path).map_err(|source| ReplayError::Io { path, source })
+}
+
+/// A command as it is stored: with placeholders for paths, and where it is started.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredCommand {
+    /// With `{pool}`, `{dir}`, `{ops}` and `{printed}` where the paths go.
+    pub words: Vec<String>,
+    pub directory: PathBuf,
+}
+
+impl StoredCommand {
+    fn of(command: &Command) -> StoredCommand {
+        let words = command.words.iter();
+        let directory = std::path::absolute(&command.directory);
+        let here = || std::env::current_dir().unwrap_or_default();
+        StoredCommand {
+            words: words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            directory: directory.unwrap_or_else(|_| here()),
         }
-        filled.into()
-    };
-    Command {
-        words: words.iter().map(fill).collect(),
-        directory: directory.to_owned(),
+    }
+
+    pub fn fill(&self, paths: &Paths) -> Command {
+        let fill = |word: &String| {
+            let holes = [
+                ("{pool}", &paths.pool),
+                ("{dir}", &paths.pool),
+                ("{ops}", &paths.ops),
+                ("{printed}", &paths.printed),
+            ];
+            let mut filled = word.clone();
+            for (hole, path) in holes {
+                filled = filled.replace(hole, &path.to_string_lossy());
+            }
+            filled.into()
+        };
+        Command {
+            words: self.words.iter().map(fill).collect(),
+            directory: self.directory.clone(),
+        }
+    }
+}
+
+/// Paths that stand for those of a replay. `pool` is what the command calls the crashed files.
+fn placeholders(pool: &str) -> Paths {
+    Paths {
+        pool: pool.into(),
+        ops: "{ops}".into(),
+        printed: "{printed}".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_other_versions_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = || match read(folder.path()) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("it was read"),
+        };
+        assert!(refused().contains("is not the folder of a finding"));
+        fs::write(folder.path().join(FORMER_DESCRIPTION), "{}").unwrap();
+        assert!(refused().contains("written as version 1, this is 3; test again"));
+        let description = folder.path().join(DESCRIPTION);
+        fs::write(&description, "{\"crashpoint_replay\": 2}").unwrap();
+        assert!(refused().contains("written as version 2, this is 3; test again"));
+        fs::write(&description, "{\"crashpoint_replay\": 3}").unwrap();
+        assert!(refused().contains("missing field `crash`"));
+        fs::write(&description, "{").unwrap();
+        assert!(refused().contains("EOF"));
     }
 }

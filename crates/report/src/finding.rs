@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::category::Category;
+
 /// All that one analysis of one recording has to tell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -151,8 +153,8 @@ pub struct Finding {
 /// A crash that leaves the program inconsistent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Crash {
-    /// What the program does wrong afterwards, in a word: `lost`, `hang`, …
-    pub category: String,
+    /// What the program does wrong afterwards.
+    pub category: Category,
     /// The operation that was running or had returned last, and its place from 1.
     pub operation: Option<(u64, String)>,
     /// It had returned.

@@ -10,6 +10,7 @@
 //! reads files.
 
 pub mod baseline;
+mod category;
 mod finding;
 pub mod graph;
 pub mod json;
@@ -25,6 +26,7 @@ pub mod terminal;
 #[cfg(test)]
 mod examples;
 
+pub use category::Category;
 pub use finding::{
     ConditionFigures, Confirmed, Crash, Figures, Finding, Frame, Location, Place, Report, Rule,
     Severity, Spot, Step, TestFigures,

@@ -317,7 +317,10 @@ fn crash_notes(crash: &Crash) -> Vec<String> {
         let _ = writeln!(text, "{word:>8}: {expected}");
     }
     let _ = write!(text, "{:>8}: {}", "found", crash.found);
-    notes.push(format!("after recovery ({}):\n{text}", crash.category));
+    notes.push(format!(
+        "after recovery ({}):\n{text}",
+        crash.category.name()
+    ));
     if !crash.because.is_empty() {
         notes.push(crash.because.clone());
     }

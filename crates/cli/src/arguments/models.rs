@@ -1,12 +1,9 @@
 //! The command about file-system models.
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
-use crashpoint_blocks::FileSystem;
 
-use super::duration;
 use crate::exit;
+use crate::options::values::{RealFileSystem, Time};
 
 /// What file systems promise, as Crashpoint models it
 #[derive(Debug, Args)]
@@ -48,15 +45,15 @@ Examples:
 pub struct Verify {
     /// File systems, separated by commas: ext4, xfs, btrfs, or the name of a model that is one of
     /// them with other options
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = file_system)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[arg(default_value = "ext4,xfs,btrfs")]
-    pub fs: Vec<FileSystem>,
+    pub fs: Vec<RealFileSystem>,
     /// Only litmus tests with this in their name; may be repeated
     #[arg(long, value_name = "LITMUS")]
     pub only: Vec<String>,
     /// How long it may take in all, such as 90s or 10m
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
-    pub time: Duration,
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    pub time: Time,
     /// Tear blocks at sectors, too, as few disks do
     #[arg(long)]
     pub sectors: bool,
@@ -66,11 +63,4 @@ pub struct Verify {
     /// Also print allowed states that were not seen
     #[arg(long)]
     pub unseen: bool,
-}
-
-pub fn file_system(name: &str) -> Result<FileSystem, String> {
-    FileSystem::from_name(name).ok_or_else(|| {
-        let names = FileSystem::ALL.map(FileSystem::name).join(", ");
-        format!("the file systems are {names}")
-    })
 }

@@ -1,12 +1,14 @@
 //! What is read from a file, what wins over it, and what is refused.
 
 use super::*;
+use crate::options::values::RecordLevel;
 use crashpoint_abi::Level;
 use crashpoint_blocks::FileSystem;
+use crashpoint_campaign::settings::{Oracle, Recovery, Representatives, Strategy, TestSettings};
 use crashpoint_check::output::Ignored;
-use test::Representatives;
+use crashpoint_persist::memory::Model;
 
-fn load(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, ConfigError> {
+fn load_text(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(NAME);
     std::fs::write(&path, text).unwrap();
@@ -15,11 +17,11 @@ fn load(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, C
         no_config: false,
         set: set.iter().map(|text| text.to_string()).collect(),
     };
-    Settings::load(&from, &[], options, false)
+    load(&from, &[], options, false)
 }
 
 fn error(text: &str, set: &[&str]) -> String {
-    let error = load(text, set, &RecordOptions::default()).unwrap_err();
+    let error = load_text(text, set, &RecordOptions::default()).unwrap_err();
     error.to_string()
 }
 
@@ -37,7 +39,7 @@ custom = ['mine.rhai']
 share = 0.25
 ";
     let options = RecordOptions {
-        level: Some(Level::Value),
+        level: Some(RecordLevel(Level::Value)),
         calls: vec!["op_*".into()],
         ..RecordOptions::default()
     };
@@ -45,7 +47,7 @@ share = 0.25
         "rules.extra-flush.share=0.75",
         "rules.unpersisted.severity=note",
     ];
-    let settings = load(text, &set, &options).unwrap();
+    let settings = load_text(text, &set, &options).unwrap();
     assert_eq!(settings.record.pm, ["/a/*"]);
     assert_eq!(settings.record.level, Some(Level::Value));
     assert_eq!(settings.record.calls, ["op_*", "tx_*"]);
@@ -136,7 +138,7 @@ baseline = "known"
 
 #[test]
 fn every_key_of_a_test_is_understood() {
-    let settings = load(WHOLE, &[], &RecordOptions::default()).unwrap();
+    let settings = load_text(WHOLE, &[], &RecordOptions::default()).unwrap();
     let (target, test) = (&settings.target, &settings.test);
     let folder = &target.folder;
     assert!(folder.is_absolute());
@@ -187,7 +189,7 @@ fn every_key_of_a_test_is_understood() {
             neighbours: 2,
             round: 6,
         },
-        oracle: Oracle::None,
+        oracle: None,
         check: test.check.clone(),
         ignored: Ignored(vec!["recovered *".to_owned()]),
         suffix: 5,
@@ -200,7 +202,6 @@ fn every_key_of_a_test_is_understood() {
         states_per_point: Some(8),
         time: None,
         jobs: std::num::NonZeroUsize::new(2),
-        baseline: Some(folder.join("known")),
         confirm: Some(FileSystem::Xfs),
         remarks: true,
     };
@@ -286,15 +287,15 @@ struct Line {
     test: arguments::Test,
 }
 
-/// As `crashpoint test` would see it, with this text in the file.
-fn for_test(text: &str, line: &str) -> Result<Settings, ConfigError> {
+/// As `crashpoint test` would see it, with this text in the file; and the baseline.
+fn for_line(text: &str, line: &str) -> Result<(Settings, Option<PathBuf>), ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(NAME);
     std::fs::write(&path, text).unwrap();
     let words = ["test", path.to_str().unwrap()];
     let words = words.into_iter().chain(line.split_whitespace());
     let Line { test } = clap::Parser::try_parse_from(words).unwrap();
-    Settings::for_test(&test, false)
+    for_test(&test, false)
 }
 
 #[test]
@@ -306,7 +307,8 @@ fn options_of_a_test_win_over_the_file() {
                 --recovery once --timeout 3s --memory 1G --states 5 --states-per-point 0 \
                 --time 2m -j 0 --baseline b --confirm btrfs --model msync --pm x{pool} --operation f \
                 --set test.bound=8 -- ./other {ops} {pool}";
-    let settings = for_test(WHOLE, line).unwrap();
+    let (settings, baseline) = for_line(WHOLE, line).unwrap();
+    assert_eq!(baseline, Some("b".into()));
     let expected = TestSettings {
         operations: 3,
         seed: 4,
@@ -322,7 +324,7 @@ fn options_of_a_test_win_over_the_file() {
             neighbours: 3,
             round: 4,
         },
-        oracle: Oracle::Output,
+        oracle: Some(Oracle::Output),
         check: settings.test.check.clone(),
         ignored: Ignored(vec!["a".to_owned(), "b*".to_owned()]),
         suffix: 6,
@@ -335,7 +337,6 @@ fn options_of_a_test_win_over_the_file() {
         states_per_point: None,
         time: Some(std::time::Duration::from_secs(120)),
         jobs: None,
-        baseline: Some("b".into()),
         confirm: Some(FileSystem::Btrfs),
         remarks: true,
         keys: settings.test.keys.clone(),
@@ -353,16 +354,16 @@ fn options_of_a_test_win_over_the_file() {
 
 #[test]
 fn a_test_without_a_target_or_operations_says_what_is_missing() {
-    assert!(matches!(for_test("", ""), Err(ConfigError::NoTarget)));
-    let without = for_test("[target]\ndriver = './a'\n", "");
+    assert!(matches!(for_line("", ""), Err(ConfigError::NoTarget)));
+    let without = for_line("[target]\ndriver = './a'\n", "");
     assert!(matches!(without, Err(ConfigError::NoOperations)));
     let weightless = "[target]\ndriver = './a'\n[ops]\nput = { weight = 0 }\n";
-    let without = for_test(weightless, "");
+    let without = for_line(weightless, "");
     assert!(matches!(without, Err(ConfigError::NoOperations)));
     // A program that knows by itself what to do.
-    let fixed = for_test("", "--write-baseline -- ./a {pool}").unwrap();
-    assert_eq!(fixed.test.baseline, Some("crashpoint.baseline".into()));
+    let (fixed, baseline) = for_line("", "--write-baseline -- ./a {pool}").unwrap();
+    assert_eq!(baseline, Some("crashpoint.baseline".into()));
     assert_eq!(fixed.target.operation, ["crashpoint_apply"]);
-    assert_eq!(fixed.test.oracle, Oracle::Output);
-    assert!(for_test(weightless, "--ops-file x").is_ok());
+    assert_eq!(fixed.test.oracle(), Oracle::Output);
+    assert!(for_line(weightless, "--ops-file x").is_ok());
 }

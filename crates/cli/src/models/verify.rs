@@ -19,10 +19,11 @@ const MOST_STATES: usize = 12;
 
 pub fn run(arguments: &Verify, output: &mut Output) -> Result<Ending, ModelsError> {
     let tests = chosen(&arguments.only)?;
+    let file_systems: Vec<FileSystem> = arguments.fs.iter().map(|one| one.0).collect();
     let plan = Plan {
-        file_systems: &arguments.fs,
+        file_systems: &file_systems,
         litmus: &tests,
-        time: arguments.time,
+        time: arguments.time.0,
         images: MOST_IMAGES,
         choice: Choice {
             seed: arguments.seed,
@@ -32,7 +33,7 @@ pub fn run(arguments: &Verify, output: &mut Output) -> Result<Ending, ModelsErro
     };
     let begin = Instant::now();
     let done = AtomicUsize::new(0);
-    let all = tests.len() * arguments.fs.len();
+    let all = tests.len() * file_systems.len();
     let progress = Mutex::new(&mut *output);
     let verified = verify(&plan, &|verified| {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -41,11 +42,14 @@ pub fn run(arguments: &Verify, output: &mut Output) -> Result<Ending, ModelsErro
             output.note(&line);
         }
     })?;
-    for file_system in &arguments.fs {
+    for file_system in &file_systems {
         tell(*file_system, &verified, arguments.unseen, output)?;
     }
     let seconds = begin.elapsed().as_secs();
-    output.note(&format!("{all} tests in {seconds} s on Linux {}", kernel()));
+    output.note(&format!(
+        "{all} tests in {seconds} s on Linux {}",
+        crashpoint_blocks::kernel_release()
+    ));
     let holes = verified.iter().any(|verified| match &verified.outcome {
         Outcome::Compared(comparison) => !comparison.holes.is_empty(),
         Outcome::Failed(_) => false,
@@ -67,11 +71,6 @@ fn chosen(only: &[String]) -> Result<Vec<Litmus>, ModelsError> {
         only.is_empty() || only.iter().any(|part| litmus.name.contains(part.as_str()))
     };
     Ok(all.into_iter().filter(wanted).collect())
-}
-
-pub fn kernel() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
-    release.map_or_else(|_| "?".to_owned(), |release| release.trim().to_owned())
 }
 
 /// One test in one line.

@@ -1,12 +1,11 @@
 //! Known findings: they are listed, and fail nothing.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crashpoint_report::baseline::{Baseline, BaselineError};
 use crashpoint_report::{Finding, Report};
 
-use crate::config::Settings;
 use crate::output::Output;
 
 #[derive(Debug, thiserror::Error)]
@@ -20,36 +19,28 @@ pub enum Error {
     },
 }
 
-/// Writes all findings into the baseline.
-pub fn write(settings: &Settings, report: &Report, base: Option<&str>) -> Result<(), Error> {
-    let Some(path) = &settings.test.baseline else {
-        return Ok(());
-    };
-    let text = Baseline::of(&report.findings, base).to_string();
-    std::fs::write(path, text).map_err(|source| Error::Io {
-        path: path.clone(),
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
+    move |source| Error::Io {
+        path: path.to_owned(),
         source,
-    })
+    }
+}
+
+/// Writes all findings into the baseline.
+pub fn write(path: &Path, report: &Report, base: Option<&str>) -> Result<(), Error> {
+    let text = Baseline::of(&report.findings, base).to_string();
+    std::fs::write(path, text).map_err(io_error(path))
 }
 
 /// Takes the known ones out of a report.
 pub fn take_known(
-    settings: &Settings,
+    path: &Path,
     report: &mut Report,
     base: Option<&str>,
 ) -> Result<Vec<Finding>, Error> {
-    let Some(path) = &settings.test.baseline else {
-        return Ok(Vec::new());
-    };
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(source) => {
-            let path = path.clone();
-            return Err(Error::Io { path, source });
-        }
-    };
+    let text = std::fs::read_to_string(path).map_err(io_error(path))?;
     let baseline = Baseline::parse(&text).map_err(|source| Error::Content {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     })?;
     let split = baseline.split(std::mem::take(&mut report.findings), base);
@@ -57,7 +48,7 @@ pub fn take_known(
     Ok(split.known)
 }
 
-pub fn tell(known: &[Finding], output: &mut Output) {
+pub fn list(known: &[Finding], output: &mut Output) {
     for finding in known {
         let place = finding.location.as_ref();
         let place = place.map_or_else(String::new, |at| format!("{}:{}: ", at.file, at.line));

@@ -114,7 +114,7 @@ pub fn spot(recording: &FileRecording, call: &Call<'_>) -> Spot {
 }
 
 /// A call and where it was made, for pictures.
-pub fn told(recording: &FileRecording, call: &Call<'_>) -> (String, String) {
+pub fn call(recording: &FileRecording, call: &Call<'_>) -> (String, String) {
     let place = place(recording, call).map(|at| {
         let file = at.file.rsplit('/').next().unwrap_or_default();
         format!("{file}:{} in {}", at.line, at.function)

@@ -192,16 +192,3 @@ pub fn is_possible_on<'a>(
     });
     found
 }
-
-/// The last event before a moment.
-pub fn order_of(files: &Files<'_>, point: usize) -> u64 {
-    let mut order = 0;
-    files.moments(&mut |moment, _| {
-        order = moment.order;
-        match moment.index < point {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
-    });
-    order
-}

@@ -213,6 +213,10 @@ impl Model {
         "ext4-writeback-nodelalloc",
     ];
 
+    /// How many of [`Model::NAMES`], which come first, are POSIX and file systems as they are mounted by
+    /// default.
+    pub const COMMON_NAMES: usize = 6;
+
     /// What is taken if nobody says otherwise.
     pub const DEFAULT: &str = "ext4-ordered";
 

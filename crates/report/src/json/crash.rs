@@ -75,7 +75,7 @@ impl<'a> From<&'a finding::Crash> for Crash<'a> {
     fn from(crash: &'a finding::Crash) -> Self {
         let operation = crash.operation.as_ref();
         Crash {
-            category: &crash.category,
+            category: crash.category.name(),
             operation: operation.map(|(number, line)| Operation {
                 number: *number,
                 line,

@@ -1,0 +1,433 @@
+//! A test of a program that persists by files.
+//!
+//! The workload runs twice without a crash, watched; what the folder holds afterwards must be what
+//! the recording says, or nothing is concluded from it; the checker must be content with that; then
+//! crash states are laid out and checked, and those that fail are explained.
+
+mod compare;
+mod confirm;
+mod functions;
+mod redundant_sync;
+mod workspace;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crashpoint_blocks::LabError;
+use crashpoint_cc::locate;
+use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files, behaviours};
+use crashpoint_check::journal::Identity;
+use crashpoint_check::judge::first_difference;
+use crashpoint_check::plan::Budget;
+use crashpoint_check::server::Limits;
+use crashpoint_check::subject::{Checker as _, Subject as _};
+use crashpoint_check::timeline::Phase;
+use crashpoint_explain::files::describe;
+use crashpoint_explain::files::findings::{self, FilesExplainer};
+use crashpoint_explain::{manuals, picture};
+use crashpoint_persist::files::{Model, ModelError};
+use crashpoint_persist::graph::NodeId;
+use crashpoint_report::Figures;
+use crashpoint_states::representative::Behaviour;
+use crashpoint_trace::files::{Call, Effect, FileRecording, OpenError, Stream};
+use crashpoint_watch::WatchError;
+
+use crate::identity;
+use crate::pipeline::{self, Exploration, JournalFile};
+use crate::record;
+use crate::settings::{self, Settings};
+use crate::strategies::{self, Strategies};
+use crate::target;
+use crate::test::{self, Concluded, Run, Summary, TestError};
+use functions::Functions;
+use redundant_sync::RedundantSyncs;
+use workspace::Workspace;
+
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Locate(#[from] locate::Error),
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} could not be copied: {said}", path.display())]
+    Copy { path: PathBuf, said: String },
+    #[error("{} is a file: --dir names the folder that the program keeps its files in", path.display())]
+    NotAFolder { path: PathBuf },
+    #[error("without any crash, `{program}` {end}{said}")]
+    Fails {
+        program: String,
+        end: String,
+        said: String,
+    },
+    #[error("without any crash, on what the workload left, {what}")]
+    Checker { what: String },
+    #[error(
+        "the recording does not say how {path} came to be what it is ({what}): nothing can be \
+         concluded from it. Does another program write there meanwhile?"
+    )]
+    Unexplained { path: String, what: &'static str },
+    #[error(
+        "there is no file system `{name}`: choose one of {known}, or name a file (.toml) that \
+         describes one",
+        known = Model::NAMES.join(", ")
+    )]
+    NoModel { name: String },
+    #[error("{}: {source}", path.display())]
+    Model { path: PathBuf, source: ModelError },
+    #[error(
+        "there is nothing to judge by: no file was there both before and after the workload, and \
+         no checker is given (--check './verify {{dir}} {{printed}}')"
+    )]
+    NothingToJudge,
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    #[error("the oracle `acknowledged` compares what a checker lists: give one with --check")]
+    NoChecker,
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> FilesError + '_ {
+    move |source| FilesError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// A check that runs for less is not taken for a hang, however short the others are.
+const SHORTEST_HANG: Duration = Duration::from_secs(1);
+/// Output of one check, and what it may write.
+const OUTPUT_BYTES: usize = 16 << 20;
+const FILE_BYTES: u64 = 1 << 30;
+
+/// What is known before any crash.
+struct Prepared {
+    recording: FileRecording,
+    problems: Vec<String>,
+}
+
+/// The whole test.
+pub fn test(run: &Run<'_>, dir: &Path) -> Result<Concluded, TestError> {
+    let settings = run.settings;
+    let model = file_system_model(&settings.target.fs)?;
+    if let Some(file_system) = settings.test.confirm {
+        confirm::is_possible(file_system)?;
+    }
+    let prepared = if run.resume {
+        run.output.read("journal")?;
+        Prepared {
+            recording: FileRecording::open(&run.output.path).map_err(FilesError::from)?,
+            problems: Vec::new(),
+        }
+    } else {
+        prepare(run, dir)?
+    };
+    crash(run, dir, &model, prepared)
+}
+
+fn prepare(run: &Run<'_>, dir: &Path) -> Result<Prepared, TestError> {
+    let command = run.settings.target.run.as_ref();
+    let command = command.ok_or(TestError::NoTarget)?;
+    run.time("build", || target::build(run.settings))?;
+    run.forget_results()?;
+    let workspace = Workspace::new(run, command, dir)?;
+    let again = run.time("without a crash", || {
+        workspace.record(&run.scratch.join("again"), false)
+    })?;
+    let out = &run.output.path;
+    let recording = run.time("record", || workspace.record(out, true))?;
+    let mut problems: Vec<String> = Vec::new();
+    for problem in recording.problems() {
+        let text = problem.to_string();
+        if !problems.contains(&text) {
+            problems.push(text);
+        }
+    }
+    let (first, second) = (printed(&recording), printed(&again));
+    if let Some((line, _, _)) = first_difference(&second, &first) {
+        problems.push(format!(
+            "two runs of the workload printed different things, in line {} first: verdicts are \
+             about the one that was recorded",
+            line + 1
+        ));
+    }
+    run.time("compare", || {
+        compare::explain(&recording, workspace.folder())
+    })?;
+    Ok(Prepared {
+        recording,
+        problems,
+    })
+}
+
+fn oracle(settings: &Settings) -> Result<FileOracle, FilesError> {
+    match (&settings.test.check, settings.test.oracle()) {
+        (Some(_), settings::Oracle::Acknowledged) => Ok(FileOracle::Acknowledged),
+        (Some(_), settings::Oracle::Output | settings::Oracle::None) => Ok(FileOracle::Checker),
+        (None, settings::Oracle::Acknowledged) => Err(FilesError::NoChecker),
+        (None, settings::Oracle::Output | settings::Oracle::None) => Ok(FileOracle::WholeFiles),
+    }
+}
+
+fn check_setup(settings: &Settings) -> Result<CheckSetup, FilesError> {
+    let runtime = locate::library(locate::RUNTIME_SHARED)?;
+    Ok(CheckSetup {
+        command: settings.test.check.as_ref().map(target::launch),
+        preload: record::preload(&runtime, std::env::var_os("LD_PRELOAD")),
+        limits: Limits {
+            time: settings.test.timeout,
+            memory_bytes: settings.test.memory.unwrap_or(0),
+            file_bytes: FILE_BYTES,
+            processes: 0,
+            output_bytes: OUTPUT_BYTES,
+        },
+    })
+}
+
+fn budget(settings: &Settings) -> Budget {
+    Budget {
+        states: settings.test.states.unwrap_or(0),
+        states_per_point: settings.test.states_per_point.unwrap_or(0),
+        time: settings.test.time,
+    }
+}
+
+/// Crashes the recorded program.
+fn crash(
+    run: &Run<'_>,
+    dir: &Path,
+    model: &Model,
+    prepared: Prepared,
+) -> Result<Concluded, TestError> {
+    let settings = run.settings;
+    let Prepared {
+        recording,
+        mut problems,
+    } = prepared;
+    let before = recording.before();
+    let calls: Vec<Call<'_>> = recording.calls().collect();
+    let oracle = oracle(settings)?;
+    let files = run.time("analyse", || Files::new(&before, &calls, model, oracle));
+    if oracle == FileOracle::WholeFiles && files.versions.is_empty() {
+        return Err(FilesError::NothingToJudge.into());
+    }
+    if files.points() == 0 {
+        problems.push(
+            "the workload changed nothing in the folder, so that there is nothing to lose"
+                .to_owned(),
+        );
+    }
+    let setup = check_setup(settings)?;
+    let jobs = settings.test.workers();
+    let mut checkers = run.time("start", || {
+        let start = |number| FileChecker::start(&files, &setup, run.scratch, number, jobs);
+        (0..jobs).map(start).collect::<Result<Vec<_>, _>>()
+    })?;
+    let slowest = run.time("check without a crash", || {
+        without_crash(&files, &mut checkers[0])
+    })?;
+    let hang = (slowest * 50).max(SHORTEST_HANG);
+    for checker in &mut checkers {
+        checker.limits().time = hang.min(settings.test.timeout);
+    }
+    let mut strategies = strategies(run, &recording, &files)?;
+    let exploration = Exploration {
+        medium: &files,
+        checkers: &mut checkers,
+        strategies: &mut strategies.all,
+        budget: budget(settings),
+        prune: settings.test.prune,
+        count_lost: false,
+        journal: Some(JournalFile {
+            path: &run.output.file("journal"),
+            identity: &identity(settings, model, &recording),
+            resume: run.resume,
+        }),
+        first_finding: 1,
+    };
+    let explainer = FilesExplainer {
+        recording: &recording,
+        files: &files,
+        others: &findings::other_models(model),
+        check: setup.command.as_ref(),
+        timeout: settings.test.timeout,
+    };
+    let mut outcome = pipeline::run(run, exploration, &explainer)?;
+    if outcome.pruning_refuted {
+        problems.push(
+            "the checker read files unseen, so that nothing was left out as unread".to_owned(),
+        );
+    }
+    let limits = *checkers[0].limits();
+    drop(checkers);
+    if let Some(file_system) = settings.test.confirm
+        && !outcome.findings.is_empty()
+    {
+        let command = settings.target.run.as_ref().ok_or(TestError::NoTarget)?;
+        let confirmation = confirm::Confirmation {
+            files: &files,
+            workspace: &Workspace::new(run, command, dir)?,
+            setup: &setup,
+            scratch: run.scratch,
+        };
+        let confirmed = run.time("confirm", || {
+            confirmation.run(file_system, &mut outcome.findings)
+        });
+        problems.extend(confirmed?);
+    }
+    let mut rules = manuals::of_tests();
+    let mut redundant = Vec::new();
+    if settings.test.remarks {
+        rules.push(manuals::EXTRA_SYNC.describe());
+        if outcome.statistics.inconsistent == 0 {
+            let syncs = RedundantSyncs {
+                run,
+                recording: &recording,
+                files: &files,
+                setup: &setup,
+                limits,
+            };
+            let found = run.time("remarks", || syncs.find())?;
+            redundant = found.findings;
+            if found.left > 0 {
+                problems.push(format!(
+                    "there was no time to see whether syncs at {} further places could go",
+                    found.left
+                ));
+            }
+        } else {
+            problems.push("redundant syncs are reported once no crash state fails".to_owned());
+        }
+    }
+    let command = recording.command().iter();
+    let summary = Summary {
+        command: command
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        figures: Figures {
+            events: calls.len() as u64,
+            ..Figures::default()
+        },
+        rules,
+        model: model.name().to_owned(),
+        model_shown_by: shown_by(&settings.target.fs),
+        operations: files.outputs() as u64,
+        problems,
+        findings: redundant,
+    };
+    Ok(test::report(run, outcome, &strategies, summary))
+}
+
+/// The strategies of the test; behaviours, where they are divided, are written down as pictures.
+fn strategies(
+    run: &Run<'_>,
+    recording: &FileRecording,
+    files: &Files<'_>,
+) -> Result<Strategies, TestError> {
+    let mut functions = Functions::new(recording);
+    let strategies = strategies::strategies(run.settings, || {
+        run.time("behaviours", || functions.plan(files, run.settings))
+    });
+    if let Some(plan) = &strategies.plan {
+        let out = &run.output.path;
+        let describe = |node: NodeId| {
+            let call = &files.calls[files.nodes[node.index()].call as usize];
+            describe::call(recording, call)
+        };
+        let name = |one: &Behaviour| functions.name(one.of).unwrap_or("all").to_owned();
+        let facts = behaviours::facts(files);
+        let written = picture::write_behaviours(out, plan, &facts, &name, &describe);
+        written.map_err(|source| run.output.error(out, source))?;
+    }
+    Ok(strategies)
+}
+
+/// What results depend on.
+fn identity(settings: &Settings, model: &Model, recording: &FileRecording) -> Identity {
+    let test = &settings.test;
+    let decisive = format!(
+        "{:?} {:?} {:?} {model:?} {:?}",
+        settings.target.run,
+        test.check,
+        test.oracle(),
+        test.timeout
+    );
+    let recorded = format!("{}-{:016x}", recording.count(), recorded(recording));
+    let settings = format!("{:016x}", identity::hash(decisive.as_bytes()));
+    let programs = test.check.iter().flat_map(identity::files_of);
+    Identity::new(settings, recorded, identity::contents(programs))
+}
+
+/// What a recording is known by.
+fn recorded(recording: &FileRecording) -> u64 {
+    let texts: String = recording.calls().map(|call| call.text).collect();
+    identity::hash(texts.as_bytes())
+}
+
+fn printed(recording: &FileRecording) -> Vec<u8> {
+    let mut text = Vec::new();
+    for call in recording.calls() {
+        for effect in &call.effects {
+            if let Effect::Output {
+                stream: Stream::Stdout,
+                bytes,
+            } = effect
+            {
+                text.extend(*bytes);
+            }
+        }
+    }
+    text
+}
+
+/// A model that is built in, or a file.
+pub fn file_system_model(name: &str) -> Result<Model, FilesError> {
+    if let Some(model) = Model::builtin(name) {
+        return Ok(model);
+    }
+    let path = Path::new(name);
+    if !name.ends_with(".toml") {
+        return Err(FilesError::NoModel {
+            name: name.to_owned(),
+        });
+    }
+    let text = std::fs::read_to_string(path).map_err(io_error(path))?;
+    Model::parse(&text).map_err(|source| FilesError::Model {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The command that prints a model.
+fn shown_by(name: &str) -> String {
+    match Model::builtin(name) {
+        Some(_) => format!("crashpoint models show {name}"),
+        None => format!("cat {name}"),
+    }
+}
+
+/// The checker on what the workload left, with nothing lost: twice, and content both times. How
+/// long it took.
+fn without_crash<'a>(
+    files: &Files<'a>,
+    checker: &mut FileChecker<'_, 'a>,
+) -> Result<Duration, TestError> {
+    let layout = files.after();
+    let phase = match files.outputs() {
+        0 => Phase::In(0),
+        outputs => Phase::After(outputs as u32 - 1),
+    };
+    let mut slowest = Duration::ZERO;
+    for _ in 0..2 {
+        let ended = checker.run(&layout, phase, false)?;
+        if files.observe(phase, &ended).fails(phase) {
+            let what = findings::verdict(files, phase, &ended);
+            return Err(FilesError::Checker { what }.into());
+        }
+        slowest = slowest.max(ended.wall);
+    }
+    Ok(slowest)
+}

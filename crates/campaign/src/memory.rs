@@ -1,0 +1,326 @@
+//! A test of a program that persists by memory.
+
+pub mod conditions;
+mod plan;
+mod recovery_crash;
+mod types;
+mod volatile_data;
+mod workspace;
+
+use std::time::Duration;
+
+use crashpoint_check::behaviours::{self, Divided};
+use crashpoint_check::journal::JournalError;
+use crashpoint_check::memory::Memory;
+use crashpoint_check::references::{self, AllReferences, Unjudged, Why};
+use crashpoint_check::server::Limits;
+use crashpoint_check::timeline::{Timeline, Walk};
+use crashpoint_explain::memory::{self as explain, MemoryExplainer};
+use crashpoint_explain::{manuals, picture};
+use crashpoint_report::Finding;
+use crashpoint_report::resolve::Resolver;
+use crashpoint_states::representative::Behaviour;
+use crashpoint_trace::Recording;
+use crashpoint_trace::program::Program;
+
+use crate::lint;
+use crate::output_dir::FolderError;
+use crate::pipeline::{self, Exploration, JournalFile, Outcome};
+use crate::settings::{Recovery, Settings};
+use crate::strategies::{self, Strategies};
+use crate::target;
+use crate::test::{self, Concluded, Run, Summary, TestError};
+use crate::workload::Workload;
+use recovery_crash::RecoveryCrash;
+use types::Types;
+use workspace::Workspace;
+
+/// A check that runs for less is not taken for a hang, however short the others are.
+const SHORTEST_HANG: Duration = Duration::from_millis(50);
+
+/// A check that prints less is not taken for one that prints without end.
+const LEAST_OUTPUT_BYTES: usize = 1 << 20;
+
+/// What is known before any crash.
+pub struct Prepared {
+    pub workload: Workload,
+    /// What the program prints without a crash.
+    pub printed: Vec<u8>,
+    pub recording: Recording,
+    pub program: Program,
+}
+
+/// What came of the crashes of one recording.
+struct Crashed {
+    timeline: Timeline,
+    references: AllReferences,
+    strategies: Strategies,
+    outcome: Outcome,
+    problems: Vec<String>,
+}
+
+/// The whole test.
+pub fn test(run: &Run<'_>) -> Result<Concluded, TestError> {
+    let settings = run.settings;
+    let prepared = if run.resume {
+        prepare_again(run)?
+    } else {
+        prepare(run)?
+    };
+    let crashed = crash(run, &prepared)?;
+    let line = |operation: u32| prepared.workload.line(operation).to_owned();
+    let model = settings.target.model;
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(explain::forgotten(
+        &crashed.references.forgotten,
+        model,
+        &line,
+    ));
+    if settings.test.recovery == Recovery::Crash {
+        let recovery = RecoveryCrash {
+            run,
+            prepared: &prepared,
+            timeline: &crashed.timeline,
+            references: &crashed.references,
+        };
+        let first = crashed.outcome.findings.len() + findings.len() + 1;
+        let second = run.time("second crash", || recovery.test(first))?;
+        run.observer.note(format!(
+            "recovery was crashed too: {} states of {} recoveries",
+            second.states, second.recoveries
+        ));
+        findings.extend(second.findings);
+    }
+    if settings.test.remarks {
+        findings.extend(run.time("remarks", || {
+            volatile_data::harmless(settings, &prepared, &crashed.timeline, &crashed.outcome)
+        }));
+    }
+    let summary = Summary {
+        command: lint::command(&prepared.recording),
+        figures: lint::figures(&prepared.recording, Duration::ZERO),
+        rules: manuals::of_tests(),
+        model: model.name().to_owned(),
+        model_shown_by: String::new(),
+        operations: crashed.timeline.operations.len() as u64,
+        problems: crashed.problems,
+        findings,
+    };
+    Ok(test::report(
+        run,
+        crashed.outcome,
+        &crashed.strategies,
+        summary,
+    ))
+}
+
+fn prepare(run: &Run<'_>) -> Result<Prepared, TestError> {
+    let settings = run.settings;
+    let command = settings.target.run.as_ref().ok_or(TestError::NoTarget)?;
+    run.time("build", || target::build(settings))?;
+    let workload = Workload::new(settings)?;
+    let workspace = Workspace::new(settings, run.scratch)?;
+    // Without threads, since who is first may differ from run to run.
+    let one_by_one = if workload.has_threads() {
+        workload.one_by_one()
+    } else {
+        workload.text.clone()
+    };
+    let printed = run.time("without a crash", || workspace.plain(command, &one_by_one))?;
+    run.forget_results()?;
+    let recorded = run.output.file("recorded");
+    run.time("record", || {
+        workspace.record(command, &workload.text, &recorded)
+    })?;
+    // The folder of a test is also that of its recording.
+    for part in ["trace", "models"] {
+        run.output.replace(part, &recorded.join(part))?;
+    }
+    // What is left in there is nothing that anybody asks for.
+    let _ = std::fs::remove_dir_all(&recorded);
+    run.output.write("ops", &workload.text)?;
+    run.output.write("printed", &printed)?;
+    let recording = Recording::open(&run.output.path)?;
+    for problem in recording.problems() {
+        run.observer.warning(problem.to_string());
+    }
+    let (program, missing) = Program::load_available(&recording);
+    for error in missing {
+        run.observer
+            .warning(format!("places have no source line: {error}"));
+    }
+    Ok(Prepared {
+        workload,
+        printed,
+        recording,
+        program,
+    })
+}
+
+/// What the run that is resumed had prepared.
+fn prepare_again(run: &Run<'_>) -> Result<Prepared, TestError> {
+    let (settings, output) = (run.settings, run.output);
+    // The journal is what a run begins to write when all of this is there.
+    output.read("journal")?;
+    let text = String::from_utf8_lossy(&output.read("ops")?).into_owned();
+    // What is there decides; settings that ask for something else are not ignored.
+    if Workload::new(settings)?.text != text {
+        let path = output.file("journal");
+        let what = "the operations";
+        return Err(JournalError::Other { path, what }.into());
+    }
+    let operations = crashpoint_search::parse(&text, &settings.operations);
+    let recording = Recording::open(&output.path)?;
+    let (program, _) = Program::load_available(&recording);
+    Ok(Prepared {
+        workload: Workload { operations, text },
+        printed: output.read("printed")?,
+        recording,
+        program,
+    })
+}
+
+/// Crashes the recorded program.
+fn crash(run: &Run<'_>, prepared: &Prepared) -> Result<Crashed, TestError> {
+    let settings = run.settings;
+    let plan = plan::make(settings, prepared, run.scratch)?;
+    let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
+    let timeline = run.time("analyse", || walk.survey());
+    plan::check(settings, prepared, &timeline)?;
+    let mut workers = run.time("start", || plan.workers())?;
+    let mut problems = Vec::new();
+    let mut written = Ok(());
+    let mut strategies = strategies::for_memory(run, prepared, &plan, &timeline, || {
+        run.time("behaviours", || {
+            let (recording, program) = (&prepared.recording, &prepared.program);
+            let mut types = Types::new(recording, program, &settings.rules.transactions);
+            let divided = behaviours::plan(recording, &plan.operations, plan.model, &mut types);
+            problems.extend(untyped(&divided));
+            written = write_behaviours(run, prepared, &timeline, &divided, &types);
+            divided.plan
+        })
+    });
+    written?;
+    let references = run.time("references", || {
+        let wanted = |list| strategies.wants(list);
+        references::references(&plan, &timeline, &mut workers, &prepared.printed, wanted)
+    })?;
+    for worker in &mut workers {
+        tighten(&mut worker.limits, settings, &references);
+    }
+    if timeline.points == 0 {
+        problems.push(
+            "the operations stored nothing to persistent memory, so that there is nothing to lose"
+                .to_owned(),
+        );
+    }
+    problems.extend(unjudged(prepared, &references.unjudged));
+    let memory = Memory {
+        plan: &plan,
+        timeline: &timeline,
+        references: &references.lists,
+    };
+    let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
+    let exploration = Exploration {
+        medium: &memory,
+        checkers: &mut checkers,
+        strategies: &mut strategies.all,
+        budget: plan.limits,
+        prune: plan.prune,
+        count_lost: settings.test.remarks,
+        journal: Some(JournalFile {
+            path: &run.output.file("journal"),
+            identity: &plan::identity(settings, prepared),
+            resume: run.resume,
+        }),
+        first_finding: 1,
+    };
+    let resolver = Resolver::new(&prepared.recording, &prepared.program);
+    let explainer = MemoryExplainer {
+        plan: &plan,
+        timeline: &timeline,
+        references: &references.lists,
+        resolver: &resolver,
+        operation_line: &|operation| prepared.workload.line(operation).to_owned(),
+    };
+    let outcome = pipeline::run(run, exploration, &explainer)?;
+    drop(checkers);
+    if outcome.pruning_refuted {
+        problems.push(
+            "code that was not built by crashpoint-cc reads persistent memory, so that nothing \
+             was left out as unread"
+                .to_owned(),
+        );
+    }
+    Ok(Crashed {
+        timeline,
+        references,
+        strategies,
+        outcome,
+        problems,
+    })
+}
+
+/// What representative testing cannot divide by objects.
+fn untyped(divided: &Divided) -> Option<String> {
+    let Divided {
+        nodes,
+        untyped,
+        allocated,
+        ..
+    } = divided;
+    (*untyped > 0).then(|| {
+        format!(
+            "of {nodes} words that were stored, {untyped} belong to no object whose type is known: \
+             {allocated} of these are divided by the allocations that they lie in, all by the calls \
+             that led to them"
+        )
+    })
+}
+
+/// What is not judged by its output, and why.
+fn unjudged(prepared: &Prepared, unjudged: &[Unjudged]) -> Option<String> {
+    let first = unjudged.first()?;
+    let why = match first.why {
+        Why::NotLinearizable => {
+            "without any crash they leave what no order of them leaves, which is an error of its own"
+        }
+        Why::Mixed => "what they print cannot be told from what is printed after them",
+    };
+    Some(format!(
+        "{} of the lines with operations at once are judged by visible failures only, first `{}`: \
+         {why}",
+        unjudged.len(),
+        prepared.workload.line(first.operation)
+    ))
+}
+
+/// Pictures of what is to be tried.
+fn write_behaviours(
+    run: &Run<'_>,
+    prepared: &Prepared,
+    timeline: &Timeline,
+    divided: &Divided,
+    types: &Types<'_>,
+) -> Result<(), FolderError> {
+    let resolver = Resolver::new(&prepared.recording, &prepared.program);
+    let describe = |node| explain::describe(&resolver, timeline, node);
+    let name = |one: &Behaviour| types.name(one.of).unwrap_or("all").to_owned();
+    let (plan, facts) = (&divided.plan, &divided.facts);
+    let out = &run.output.path;
+    let written = picture::write_behaviours(out, plan, facts, &name, &describe);
+    written.map_err(|source| run.output.error(out, source))
+}
+
+/// Waiting for a hang costs as much as thousands of checks. What takes twenty times as much of a
+/// processor as any run without a crash, or sleeps for longer than they would take to do everything
+/// several times, does not end; nor does what prints twenty times as much.
+fn tighten(limits: &mut Limits, settings: &Settings, references: &AllReferences) {
+    let time = (references.busiest * 20).max(references.slowest * 4);
+    limits.time = time.max(SHORTEST_HANG).min(settings.test.timeout);
+    let most = references
+        .longest
+        .saturating_mul(20)
+        .max(LEAST_OUTPUT_BYTES);
+    limits.output_bytes = limits.output_bytes.min(most);
+}

@@ -1,0 +1,268 @@
+//! A second crash: recovery is recorded on a crashed pool, and crashed too.
+//!
+//! One level deep, and for a sample: recoveries of crashes spread over the whole workload, each in
+//! a state that the program survived. What comes before the first operation of the recording is
+//! recovery. After the second crash the program must be where it might have been after the first:
+//! the interrupted operation happened or did not, and nothing that was acknowledged is lost.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Stdio;
+
+use crashpoint_check::behaviours;
+use crashpoint_check::image::{self, Image};
+use crashpoint_check::judge::References;
+use crashpoint_check::launch::Paths;
+use crashpoint_check::memory::Memory;
+use crashpoint_check::plan::{ListText, Lists, Plan, Recovery};
+use crashpoint_check::pool::Pool;
+use crashpoint_check::references::AllReferences;
+use crashpoint_check::timeline::{Operations, Phase, Timeline, Walk};
+use crashpoint_check::worker::Setup;
+use crashpoint_explain::memory::MemoryExplainer;
+use crashpoint_report::Finding;
+use crashpoint_report::resolve::Resolver;
+use crashpoint_trace::Recording;
+use crashpoint_trace::program::Program;
+
+use super::types::Types;
+use super::{Prepared, plan, tighten};
+use crate::pipeline::{self, Exploration, Outcome};
+use crate::record;
+use crate::strategies;
+use crate::target::{self, TargetError};
+use crate::test::{Run, TestError};
+use crate::workload::Workload;
+
+/// Recoveries that are recorded.
+const RECOVERIES: usize = 64;
+
+pub struct RecoveryCrash<'a> {
+    pub run: &'a Run<'a>,
+    /// What was known before the first crash, and came of it.
+    pub prepared: &'a Prepared,
+    pub timeline: &'a Timeline,
+    pub references: &'a AllReferences,
+}
+
+/// What came of second crashes.
+#[derive(Default)]
+pub struct SecondCrashes {
+    pub findings: Vec<Finding>,
+    pub recoveries: u64,
+    pub states: u64,
+}
+
+/// A pool after the first crash.
+struct Crashed {
+    phase: Phase,
+    image: Image,
+}
+
+impl RecoveryCrash<'_> {
+    /// Crashes recoveries. Findings get folders with numbers from `first` on.
+    pub fn test(&self, first: usize) -> Result<SecondCrashes, TestError> {
+        let mut second = SecondCrashes::default();
+        let mut seen = Vec::new();
+        let first_plan = plan::make(self.run.settings, self.prepared, self.run.scratch)?;
+        for (number, crashed) in self.sample(&first_plan).into_iter().enumerate() {
+            let folder = self.run.scratch.join(format!("second{number}"));
+            let Some(recovery) = self.record(&first_plan, &crashed, &folder)? else {
+                continue;
+            };
+            second.recoveries += 1;
+            let number = first + second.findings.len();
+            let outcome = self.crash(&first_plan, &crashed, &recovery, &folder, number)?;
+            second.states += outcome.statistics.tried;
+            for mut finding in outcome.findings {
+                if seen.contains(&finding.fingerprint()) {
+                    continue;
+                }
+                seen.push(finding.fingerprint());
+                self.rephrase(&mut finding, crashed.phase);
+                second.findings.push(finding);
+            }
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        Ok(second)
+    }
+
+    /// Crashed pools, spread over the workload: of each chosen point the state in which nothing
+    /// more than what must be there has persisted.
+    fn sample(&self, plan: &Plan<'_>) -> Vec<Crashed> {
+        let points = self.timeline.points;
+        let stride = points.div_ceil(RECOVERIES).max(1);
+        let mut image = plan.setup.before.clone();
+        let mut applied = 0;
+        let mut sample = Vec::new();
+        let walk = Walk::new(plan.recording, &plan.operations, plan.model);
+        walk.moments(|moment, _| {
+            for id in &moment.durable[applied..] {
+                image.apply(&self.timeline.nodes[id.index()]);
+            }
+            applied = moment.durable.len();
+            if moment.index % stride == 0 && moment.phase != Phase::Opening {
+                sample.push(Crashed {
+                    phase: moment.phase,
+                    image: image.clone(),
+                });
+            }
+            ControlFlow::Continue(())
+        });
+        sample
+    }
+
+    /// Records the target on a crashed pool; none if its recovery stores nothing, or fails.
+    fn record(
+        &self,
+        plan: &Plan<'_>,
+        crashed: &Crashed,
+        folder: &Path,
+    ) -> Result<Option<Prepared>, TestError> {
+        let io_error = |source| TargetError::Io {
+            path: folder.to_owned(),
+            source,
+        };
+        std::fs::create_dir_all(folder).map_err(io_error)?;
+        let paths = Paths {
+            pool: folder.join("pool"),
+            ops: folder.join("ops"),
+            printed: folder.join("printed"),
+        };
+        let (setup, image) = (&plan.setup, crashed.image.clone());
+        let pool = Pool::create(&setup.shapes, &setup.recorded_pool, &paths.pool, image);
+        pool.map_err(io_error)?;
+        let list = &phase_list(plan, crashed.phase).text;
+        std::fs::write(&paths.ops, list).map_err(io_error)?;
+        let target = &self.run.settings.target;
+        let run = target.run.as_ref().ok_or(TestError::NoTarget)?;
+        let command = target::command(run, &paths);
+        let recorded = target::recording_settings(self.run.settings, &paths.pool);
+        let out = folder.join("recorded");
+        let recorded = record::record_into(&recorded, &out, command.to_std(), |target| {
+            target
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+        });
+        let recorded = recorded.map_err(TargetError::from)?;
+        let Some(recording) = recorded
+            .recording
+            .filter(|_| recorded.ended.end.is_success())
+        else {
+            return Ok(None);
+        };
+        let (program, _) = Program::load_available(&recording);
+        let recovery = Prepared {
+            workload: Workload {
+                operations: Vec::new(),
+                text: list.clone(),
+            },
+            printed: Vec::new(),
+            recording,
+            program,
+        };
+        let operations = self.operations(&recovery);
+        let walk = Walk::new(&recovery.recording, &operations, plan.model);
+        let timeline = walk.survey();
+        let stores = timeline
+            .operations
+            .first()
+            .map_or(timeline.nodes.len(), |span| span.begin);
+        Ok((stores > 0).then_some(recovery))
+    }
+
+    fn operations(&self, recovery: &Prepared) -> Operations {
+        plan::operations(self.run.settings, recovery)
+    }
+
+    /// Crashes one recovery, through the pipeline of all tests.
+    fn crash(
+        &self,
+        first: &Plan<'_>,
+        crashed: &Crashed,
+        recovery: &Prepared,
+        folder: &Path,
+        first_finding: usize,
+    ) -> Result<Outcome, TestError> {
+        let settings = self.run.settings;
+        let recording: &Recording = &recovery.recording;
+        let list = phase_list(first, crashed.phase);
+        let plan = Plan {
+            recording,
+            operations: self.operations(recovery),
+            model: first.model,
+            setup: Setup {
+                shapes: image::shapes(recording),
+                recorded_pool: folder.join("pool"),
+                mappings: plan::mappings(recording),
+                before: crashed.image.clone(),
+                ..first.setup.clone()
+            },
+            makes_pool: false,
+            oracle: first.oracle,
+            lists: Lists::new(1, move |_| list.clone()),
+            limits: first.limits,
+            prune: first.prune,
+            jobs: first.jobs,
+            scratch: folder.to_owned(),
+            recovery: Some(Recovery(crashed.phase.allowed())),
+        };
+        let of_first = self.references.lists.get(crashed.phase.list().0 as usize);
+        let references: Vec<Option<References>> = of_first.cloned().into_iter().collect();
+        let timeline = Walk::new(recording, &plan.operations, plan.model).survey();
+        let mut workers = plan.workers()?;
+        for worker in &mut workers {
+            tighten(&mut worker.limits, settings, self.references);
+        }
+        let mut strategies = strategies::strategies(settings, || {
+            let transactions = &settings.rules.transactions;
+            let mut types = Types::new(recording, &recovery.program, transactions);
+            behaviours::plan(recording, &plan.operations, plan.model, &mut types).plan
+        });
+        let memory = Memory {
+            plan: &plan,
+            timeline: &timeline,
+            references: &references,
+        };
+        let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
+        let exploration = Exploration {
+            medium: &memory,
+            checkers: &mut checkers,
+            strategies: &mut strategies.all,
+            budget: plan.limits,
+            prune: plan.prune,
+            count_lost: false,
+            journal: None,
+            first_finding,
+        };
+        let resolver = Resolver::new(recording, &recovery.program);
+        let explainer = MemoryExplainer {
+            plan: &plan,
+            timeline: &timeline,
+            references: &references,
+            resolver: &resolver,
+            operation_line: &|_| String::new(),
+        };
+        pipeline::run(&self.run.quiet(), exploration, &explainer)
+    }
+
+    /// What is told as a crash is told as the second of two.
+    fn rephrase(&self, finding: &mut Finding, phase: Phase) {
+        finding.message = format!("in recovery, when power fails again: {}", finding.message);
+        if let (Some(crash), Some(operation)) = (&mut finding.crash, phase.operation()) {
+            let line = self.prepared.workload.line(operation).to_owned();
+            crash.operation = Some((u64::from(operation) + 1, line));
+            crash.acknowledged = matches!(phase, Phase::After(_));
+        }
+    }
+}
+
+fn phase_list(plan: &Plan<'_>, phase: Phase) -> ListText {
+    let mut list = ListText::clone(&plan.lists.get(phase.list()));
+    // A recovery has one phase: what had been printed is what it was when power failed first.
+    if matches!(phase, Phase::After(_)) {
+        list.printed_before = list.printed_after;
+    }
+    list
+}

@@ -1,0 +1,188 @@
+//! Which crashes are tried, and how it is judged what they left.
+
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crashpoint_blocks::FileSystem;
+use crashpoint_check::files::behaviours::Division;
+use crashpoint_check::output::Ignored;
+use crashpoint_search::{self as search, KeySettings, OperationKind};
+use crashpoint_states::representative::Limits;
+
+use super::choice::choices;
+use super::template::Template;
+
+choices! {
+    /// Which crash states are tried.
+    pub enum Strategy("strategy", "strategies") {
+        #[default]
+        Conditions = "conditions":
+            "States that violate what the program's own behaviour says must hold; see `crashpoint infer`",
+        Auto = "auto":
+            "`conditions` first, then `representative` with what is left of the budget; for memory",
+        Exhaustive = "exhaustive": "Every distinct state",
+        Bounded = "bounded":
+            "States in which at most --bound cache lines differ from what was stored so far",
+        Random = "random": "--random-states of each crash point, by --seed",
+        Representative = "representative":
+            "States inside of update behaviours that stand for all others like them",
+    }
+}
+
+choices! {
+    /// How it is judged what a crash left, besides failures that anybody can see.
+    pub enum Oracle("oracle", "oracles") {
+        #[default]
+        Output = "output":
+            "What is printed after recovery must be what is printed if the interrupted operation happened, or if it did not",
+        Acknowledged = "acknowledged":
+            "What the checker prints must be the lines that the program had printed, and perhaps those that come next",
+        None = "none": "Only visible failures, and the checker if there is one",
+    }
+}
+
+choices! {
+    /// How often the power goes out.
+    pub enum Recovery("way to recover", "ways to recover") {
+        #[default]
+        Once = "once": "Once",
+        Crash = "crash": "Once more, while the program recovers",
+    }
+}
+
+/// How a recording is divided into update behaviours, and how much of one is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Representatives {
+    /// Sets of a representative's nodes at one crash point.
+    pub sets: u64,
+    /// DBSCAN over the positions of calls: how far apart neighbours may be, and how many of them,
+    /// itself counted, hold a cluster together.
+    pub gap: u32,
+    pub neighbours: u32,
+    /// Calls after which a behaviour that repeats itself is taken to begin anew.
+    pub round: u32,
+}
+
+impl Default for Representatives {
+    fn default() -> Representatives {
+        let division = Division::default();
+        Representatives {
+            sets: Limits::default().sets as u64,
+            gap: division.time.gap,
+            neighbours: division.time.least,
+            round: division.rounds.most_steps as u32,
+        }
+    }
+}
+
+/// How a target is tested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestSettings {
+    pub operations: usize,
+    pub seed: u64,
+    /// A list of operations, instead of a generated one.
+    pub ops_file: Option<PathBuf>,
+    /// How many generated operations run at once.
+    pub threads: usize,
+    pub keys: KeySettings,
+    pub values: RangeInclusive<u64>,
+    /// None: what suits the target.
+    pub strategy: Option<Strategy>,
+    pub bound: Option<u32>,
+    /// Of each crash point.
+    pub random_states: u64,
+    /// Of each kind of violation, before they are sampled.
+    pub per_kind: u64,
+    pub representative: Representatives,
+    /// None: output equivalence, or with a checker its verdict alone.
+    pub oracle: Option<Oracle>,
+    /// [`super::template::CHECK`] can be filled in.
+    pub check: Option<Template>,
+    /// Lines of output that do not count.
+    pub ignored: Ignored,
+    /// How many of the remaining operations run after recovery.
+    pub suffix: usize,
+    pub probe: bool,
+    pub recovery: Recovery,
+    pub prune: bool,
+    /// Of one check.
+    pub timeout: Duration,
+    /// Bytes that one check may use.
+    pub memory: Option<u64>,
+    /// The most states in all.
+    pub states: Option<u64>,
+    pub states_per_point: Option<u64>,
+    /// The most time in all.
+    pub time: Option<Duration>,
+    /// None: as many as there are cores.
+    pub jobs: Option<NonZeroUsize>,
+    /// The real file system on which findings about files are looked for.
+    pub confirm: Option<FileSystem>,
+    /// Whether syncs and persistent data that could go are reported.
+    pub remarks: bool,
+}
+
+impl Default for TestSettings {
+    fn default() -> TestSettings {
+        let generated = search::Settings::default();
+        TestSettings {
+            operations: generated.count,
+            seed: generated.seed,
+            ops_file: None,
+            threads: generated.at_once,
+            keys: generated.keys,
+            values: generated.values,
+            strategy: None,
+            bound: None,
+            random_states: 20,
+            per_kind: 8,
+            representative: Representatives::default(),
+            oracle: None,
+            check: None,
+            ignored: Ignored::default(),
+            suffix: 50,
+            probe: true,
+            recovery: Recovery::default(),
+            prune: true,
+            timeout: Duration::from_secs(5),
+            memory: Some(4 << 30),
+            states: Some(100_000),
+            states_per_point: Some(4096),
+            time: Some(Duration::from_secs(600)),
+            jobs: None,
+            confirm: None,
+            remarks: false,
+        }
+    }
+}
+
+impl TestSettings {
+    /// A checker is written where outputs can't be compared, or mean nothing.
+    pub fn oracle(&self) -> Oracle {
+        let by_default = match self.check {
+            Some(_) => Oracle::None,
+            None => Oracle::Output,
+        };
+        self.oracle.unwrap_or(by_default)
+    }
+
+    /// What the generator needs to know.
+    pub fn generator(&self, kinds: &[OperationKind]) -> search::Settings {
+        search::Settings {
+            kinds: kinds.to_vec(),
+            count: self.operations,
+            seed: self.seed,
+            keys: self.keys.clone(),
+            values: self.values.clone(),
+            at_once: self.threads,
+        }
+    }
+
+    /// How many checks run at once.
+    pub fn workers(&self) -> usize {
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.jobs.unwrap_or_else(cores).get()
+    }
+}

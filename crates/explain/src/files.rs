@@ -1,0 +1,6 @@
+//! Crashes of programs that persist by files: system calls in words, fixes, findings.
+
+pub mod describe;
+pub mod findings;
+pub mod fix;
+pub mod frames;
