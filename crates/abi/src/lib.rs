@@ -18,9 +18,9 @@ pub mod env;
 pub mod flow;
 pub mod hooks;
 pub mod layout;
-pub mod near;
 pub mod record;
 pub mod serve;
+pub mod syscallbuf;
 
 pub use layout::{Frame, Gate, Module, StreamHeader, Thread};
 

@@ -11,7 +11,7 @@ pub const PLUGIN: &str = "libcrashpoint_instrument.so";
 /// File name of the runtime as a shared library.
 pub const RUNTIME_SHARED: &str = "libcrashpoint_rt.so";
 /// File name of what is preloaded into watched programs.
-pub const NEAR: &str = "libcrashpoint_near.so";
+pub const SYSCALLBUF: &str = "libcrashpoint_syscallbuf.so";
 /// File name of the runtime as an archive.
 pub const RUNTIME_STATIC: &str = "libcrashpoint_rt.a";
 

@@ -14,7 +14,7 @@ mod wrong;
 use std::path::{Path, PathBuf};
 
 use crashpoint_rules as rules;
-use crashpoint_search::OperationKind;
+use crashpoint_search::workload::OperationKind;
 use serde::Deserialize;
 
 use crate::arguments::{self, Configuration, RecordOptions};

@@ -50,7 +50,7 @@ fn looks() -> Vec<(&'static str, Found)> {
         ("clang++", clang(Mode::Cxx)),
         ("plugin", library(locate::PLUGIN)),
         ("runtime", library(locate::RUNTIME_SHARED)),
-        ("library for watching", library(locate::NEAR)),
+        ("library for watching", library(locate::SYSCALLBUF)),
         ("static runtime", library(locate::RUNTIME_STATIC)),
         ("compiler drivers", drivers()),
         ("memory file system", shared_memory()),

@@ -4,7 +4,7 @@ mod verify;
 
 pub use verify::kernel;
 
-use crashpoint_blocks::LabError;
+use crashpoint_blockdev::LabError;
 use crashpoint_persist::files::Model;
 
 use crate::arguments::{Models, ModelsCommand};

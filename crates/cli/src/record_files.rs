@@ -32,7 +32,7 @@ pub fn run(
         path: ".".into(),
         source,
     })?;
-    let near = locate::library(locate::NEAR).ok();
+    let syscallbuf = locate::library(locate::SYSCALLBUF).ok();
     let options = Options {
         folder,
         command: &arguments.command,
@@ -42,7 +42,7 @@ pub fn run(
         stacks: !arguments.no_stacks,
         pass_output: true,
         timeout: settings.record.timeout,
-        near: near.as_deref(),
+        syscallbuf: syscallbuf.as_deref(),
     };
     let recorded = record(&options, &arguments.out)?;
     tell(&arguments.out, folder, &recorded, output);

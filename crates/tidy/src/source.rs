@@ -10,12 +10,10 @@ pub const MAX_COLUMNS: usize = 112;
 pub const UNSAFE_HOMES: &[&str] = &[
     "crates/abi/",
     "crates/rt/",
-    "crates/near/",
     "crates/syscallbuf/",
     "crates/instrument/",
     "crates/watch/",
     "crates/trace/src/mapped.rs",
-    "crates/blocks/src/kernel.rs",
     "crates/blockdev/src/kernel.rs",
 ];
 
@@ -26,7 +24,6 @@ pub const PRINTERS: &[&str] = &[
     "crates/cli/",
     "crates/cc/src/main.rs",
     "crates/bench/",
-    "crates/blocks/src/execute.rs",
     "crates/blockdev/src/execute.rs",
 ];
 

@@ -34,7 +34,7 @@ pub struct Description {
     pub flags: Cell<OFlags>,
     /// Whether its position is moved by more than writes, so that it says nothing about them.
     pub moves: Cell<bool>,
-    /// Whether writes to it have to stop: see `near`.
+    /// Whether writes to it have to stop: see `syscallbuf`.
     pub far: Cell<bool>,
     /// Ours, to the same description: of files in the folder that can be written.
     pub own: Option<OwnedFd>,

@@ -19,7 +19,7 @@
 //!
 //! **Architecture invariant:** what the program does is never changed: its signals, its exit status
 //! and its results are its own, but for the refusals above. In its memory there may be a library of
-//! ours (see `near`), which is gone from its environment before `main`.
+//! ours (see `syscallbuf`), which is gone from its environment before `main`.
 
 mod before;
 mod calls;
@@ -30,13 +30,13 @@ mod inodes;
 mod launch;
 mod lives;
 mod mappings;
-mod near;
 mod paths;
 mod ptrace;
 mod quiet;
 mod session;
 mod stacks;
 mod stores;
+mod syscallbuf;
 mod table;
 mod tasks;
 mod timer;
@@ -67,9 +67,9 @@ pub struct Options<'a> {
     pub pass_output: bool,
     /// The program is killed after this time.
     pub timeout: Option<Duration>,
-    /// `libcrashpoint_near.so`, with which writes need not stop the program. Without it, or where it
+    /// `libcrashpoint_syscallbuf.so`, with which writes need not stop the program. Without it, or where it
     /// cannot be used, the recording is the same and takes longer.
-    pub near: Option<&'a Path>,
+    pub syscallbuf: Option<&'a Path>,
 }
 
 /// What the program reads.

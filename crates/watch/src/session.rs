@@ -3,11 +3,11 @@
 use crate::descriptors::{Description, Streams, Table};
 use crate::inodes::Number;
 use crate::launch::{self, Standard};
-use crate::near::Near;
 use crate::ptrace::Tid;
 use crate::quiet::{NoStopSignals, Together};
 use crate::stacks::Stacks;
 use crate::stores::Stores;
+use crate::syscallbuf::SyscallBuffer;
 use crate::tasks::{Place, Process, Tasks};
 use crate::timer::Timer;
 use crate::watcher::Watcher;
@@ -72,17 +72,22 @@ fn watch(
     };
     let writer = Writer::create(out, &start).map_err(|source| WatchError::Write { source })?;
     let files = StandardFiles::open(options)?;
-    let near = launch::program(options).and_then(|program| {
+    let syscallbuf = launch::program(options).and_then(|program| {
         options
-            .near
-            .and_then(|library| Near::new(library, &program))
+            .syscallbuf
+            .and_then(|library| SyscallBuffer::new(library, &program))
     });
     let stores = Stores::new(options, out);
     let mut environment = stores.environment(options.environment);
-    if let Some(near) = &near {
-        environment = near.environment(&environment);
+    if let Some(syscallbuf) = &syscallbuf {
+        environment = syscallbuf.environment(&environment);
     }
-    let started = launch::start(options, &environment, near.is_some(), &files.standard())?;
+    let started = launch::start(
+        options,
+        &environment,
+        syscallbuf.is_some(),
+        &files.standard(),
+    )?;
     let mut watcher = Watcher {
         options,
         tasks: Tasks::default(),
@@ -98,7 +103,7 @@ fn watch(
         timer: Timer::start(options.timeout),
         ended: None,
         fatal: None,
-        near,
+        syscallbuf,
         stores,
         together: Together::new(),
         deferred: None,

@@ -3,11 +3,11 @@
 use crate::calls::{Arguments, Deferred, Entry, Pending, What};
 use crate::descriptors::{Description, Streams, release};
 use crate::inodes::Inodes;
-use crate::near::Near;
 use crate::ptrace::{self, Registers, Stop, Tid};
 use crate::quiet::Together;
 use crate::stacks::Stacks;
 use crate::stores::Stores;
+use crate::syscallbuf::SyscallBuffer;
 use crate::table::{self, Class, Kind};
 use crate::tasks::{Process, State, Tasks};
 use crate::timer::Timer;
@@ -40,7 +40,7 @@ pub struct Watcher<'o> {
     /// Ends the recording, once everything is killed.
     pub fatal: Option<WatchError>,
     /// Writes that do not stop.
-    pub near: Option<Near>,
+    pub syscallbuf: Option<SyscallBuffer>,
     pub stores: Stores,
     pub together: Together,
     /// A write whose end was not waited for.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use crashpoint_blocks::FileSystem;
+use crashpoint_blockdev::FileSystem;
 
 use super::duration;
 use crate::exit;

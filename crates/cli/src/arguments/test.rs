@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use crashpoint_blocks::FileSystem;
+use crashpoint_blockdev::FileSystem;
 
 use super::{Configuration, Format, duration, file_system, size, threads};
 use crate::config::template::{CHECK, PM, RUN, Template, Word};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crashpoint_search::{ArgumentError, ArgumentKind, OperationKind, is_name};
+use crashpoint_search::workload::{ArgumentError, ArgumentKind, OperationKind, is_name};
 use serde::Deserialize;
 
 use super::wrong::{Reason, Wrong};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crashpoint_abi::Level;
-use crashpoint_blocks::FileSystem;
+use crashpoint_blockdev::FileSystem;
 use crashpoint_check::output::Ignored;
 use test::Representatives;
 
@@ -172,7 +172,7 @@ fn every_key_of_a_test_is_understood() {
         seed: 9,
         ops_file: Some(folder.join("my.ops")),
         threads: 2,
-        keys: crashpoint_search::KeySettings {
+        keys: crashpoint_search::workload::KeySettings {
             range: 1..=100,
             distinct: Some(10),
         },

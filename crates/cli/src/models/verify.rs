@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use crashpoint_blocks::{Choice, Comparison, FileSystem, Hole, Outcome, Plan, Verified, verify};
+use crashpoint_blockdev::{Choice, Comparison, FileSystem, Hole, Outcome, Plan, Verified, verify};
 use crashpoint_persist::files::litmus::{self, Litmus};
 
 use super::ModelsError;

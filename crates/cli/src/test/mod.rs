@@ -277,7 +277,7 @@ fn prepare_again(settings: &Settings, held: &OutputDir) -> Result<Prepared, Test
         let what = "the operations";
         return Err(JournalError::Other { path, what }.into());
     }
-    let operations = crashpoint_search::parse(&text, &settings.operations);
+    let operations = crashpoint_search::workload::parse(&text, &settings.operations);
     let recording = Recording::open(&held.path)?;
     let (program, _) = Program::load_available(&recording);
     Ok(Prepared {

@@ -16,7 +16,7 @@ pub struct Write {
     pub description: Rc<Description>,
     pub inode: InodeId,
     /// Whether the next ones need not stop.
-    pub near: bool,
+    pub then_mark: bool,
 }
 
 /// Where a write goes.
@@ -39,8 +39,8 @@ impl Watcher<'_> {
         match description.subject {
             Subject::Inode(inode) if description.own.is_some() => {
                 self.compare_mapped(by, Some(inode))?;
-                let near = self.can_mark(by, arguments, &description);
-                if !near && self.can_defer(&description, arguments) {
+                let then_mark = self.can_mark(by, arguments, &description);
+                if !then_mark && self.can_defer(&description, arguments) {
                     // Its end is found by the position, which must not move on unseen.
                     self.unmark();
                     return self.defer(by, arguments, description, inode);
@@ -48,7 +48,7 @@ impl Watcher<'_> {
                 Ok(Entry::wait_for(What::Write(Write {
                     description,
                     inode,
-                    near,
+                    then_mark,
                 })))
             }
             Subject::Stream(stream) => {
@@ -102,7 +102,7 @@ impl Watcher<'_> {
         let Write {
             description,
             inode,
-            near,
+            then_mark,
         } = write;
         let bytes;
         let mut effects = Vec::new();
@@ -130,7 +130,7 @@ impl Watcher<'_> {
                 shadow.wrote(offset, &bytes);
             }
             effects.extend(write_effects(inode, offset, &bytes, flags, extra));
-            if near {
+            if then_mark {
                 self.mark(by, arguments, offset + taken);
             }
         }

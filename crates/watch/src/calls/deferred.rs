@@ -64,7 +64,7 @@ impl Watcher<'_> {
             let write = data::Write {
                 description,
                 inode,
-                near: false,
+                then_mark: false,
             };
             return Ok(Entry::wait_for(What::Write(write)));
         };

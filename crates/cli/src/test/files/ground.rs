@@ -125,7 +125,7 @@ impl<'s> Ground<'s> {
     /// Puts what the workload begins with into an empty folder.
     pub fn copy_into(&self, empty: &Path) -> io::Result<()> {
         match self.existed {
-            true => crashpoint_blocks::copy_folder(&self.source, empty),
+            true => crashpoint_blockdev::copy_folder(&self.source, empty),
             false => Ok(()),
         }
     }
@@ -175,7 +175,7 @@ impl<'s> Ground<'s> {
             command[0] = directory.join(program).into_os_string();
         }
         let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let near = locate::library(locate::NEAR).ok();
+        let syscallbuf = locate::library(locate::SYSCALLBUF).ok();
         let options = watch::Options {
             folder: &self.folder,
             command: &command,
@@ -185,7 +185,7 @@ impl<'s> Ground<'s> {
             stacks,
             pass_output: false,
             timeout: Some(WORKLOAD),
-            near: near.as_deref(),
+            syscallbuf: syscallbuf.as_deref(),
         };
         let recorded = watch::record(&options, out)?;
         let recording = FileRecording::open(out)?;

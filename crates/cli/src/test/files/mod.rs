@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crashpoint_blocks::LabError;
+use crashpoint_blockdev::LabError;
 use crashpoint_cc::locate;
 use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files, behaviours};
 use crashpoint_check::journal::Identity;

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crashpoint_blocks::{Choice, Effort, FileSystem, Lab, Program, Rig, observe};
+use crashpoint_blockdev::{Choice, Effort, FileSystem, Lab, Program, Rig, observe};
 
 /// Replaces a file by another, without any sync.
 struct RenameOver;

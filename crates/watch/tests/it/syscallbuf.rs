@@ -1,6 +1,6 @@
 //! Writes that do not stop the program are recorded as those that do.
 
-use crate::support::{compile, effect, near, scratch, watch_near};
+use crate::support::{compile, effect, scratch, syscallbuf, watch_with};
 use crashpoint_trace::files::{Ended, FileRecording};
 use std::ffi::OsString;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn record(program: &str, library: Option<&Path>) -> (FileRecording, Ended) {
     let scratch = scratch();
     let binary = compile(Path::new(env!("CARGO_TARGET_TMPDIR")), program);
     let command: [OsString; 1] = [binary.into()];
-    let watched = watch_near(scratch.path(), &command, Duration::from_secs(60), library);
+    let watched = watch_with(scratch.path(), &command, Duration::from_secs(60), library);
     let (recorded, recording) = watched.unwrap_or_else(|error| panic!("{error}"));
     crate::replay::check(&recording, &scratch.path().join("data"));
     (recording, recorded.ended)
@@ -32,7 +32,7 @@ fn record(program: &str, library: Option<&Path>) -> (FileRecording, Ended) {
 #[test]
 fn a_recording_is_the_same_whether_writes_stop_or_not() {
     let (stopped, ended) = record("streak", None);
-    let (passed, also_ended) = record("streak", Some(&near()));
+    let (passed, also_ended) = record("streak", Some(&syscallbuf()));
     assert_eq!(
         (ended, also_ended),
         (Ended::Exited(0), Ended::Exited(0)),
@@ -49,6 +49,6 @@ fn a_recording_is_the_same_whether_writes_stop_or_not() {
 #[test]
 fn writes_that_interrupt_writes_are_recorded_in_their_order() {
     // What is recorded is replayed and compared with what is there.
-    let (_, ended) = record("interrupted", Some(&near()));
+    let (_, ended) = record("interrupted", Some(&syscallbuf()));
     assert_eq!(ended, Ended::Killed { signal: 9 });
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crashpoint_blocks::{
+use crashpoint_blockdev::{
     Access, Choice, Circumstances, FileSystem, Lab, LabError, Look, Rig, Slow, images,
 };
 
@@ -104,8 +104,8 @@ fn what_was_not_synced_may_be_lost() {
 #[test]
 fn without_root_the_needs_are_named() {
     let needs = vec![
-        crashpoint_blocks::Need::Root,
-        crashpoint_blocks::Need::Maker(FileSystem::Xfs),
+        crashpoint_blockdev::Need::Root,
+        crashpoint_blockdev::Need::Maker(FileSystem::Xfs),
     ];
     assert_eq!(
         LabError::Needs(needs).to_string(),

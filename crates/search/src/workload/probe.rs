@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::kind::{ArgumentKind, OperationKind};
-use crate::list::Operation;
+use super::kind::{ArgumentKind, OperationKind};
+use super::list::Operation;
 
 /// Read-only operations that look at everything the operations up to `upto` (and with it) touched:
 /// first those that need no key, then, for each key from the one named last to the one named
@@ -82,7 +82,7 @@ fn question(kind: &OperationKind, key: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::parse;
+    use crate::workload::list::parse;
 
     fn kind(name: &str, args: &str, read_only: bool) -> OperationKind {
         let args = args.split_whitespace().map(|word| word.parse().unwrap());

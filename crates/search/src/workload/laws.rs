@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use crate::{ArgumentKind, KeySettings, OperationKind, Settings, generate, parse, write};
+use super::{ArgumentKind, KeySettings, OperationKind, Settings, generate, parse, write};
 
 fn argument() -> impl Strategy<Value = ArgumentKind> {
     prop_oneof![

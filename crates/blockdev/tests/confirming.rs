@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crashpoint_blocks::{
+use crashpoint_blockdev::{
     Answer, Budget, Choice, Crash, FileSystem, Lab, Question, Trial, Verdict, confirm,
 };
 

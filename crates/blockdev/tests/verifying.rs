@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crashpoint_blocks::{Choice, FileSystem, Lab, Outcome, Plan, verify};
+use crashpoint_blockdev::{Choice, FileSystem, Lab, Outcome, Plan, verify};
 use crashpoint_persist::files::litmus::Litmus;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Writes that do not stop the program: the watcher's side of [`crashpoint_abi::near`].
+//! Writes that do not stop the program: the watcher's side of [`crashpoint_abi::syscallbuf`].
 //!
 //! Whether the library may be preloaded is decided by the program: it must be one for glibc's
 //! loader, and not one that insists on being the first to be loaded, as sanitizers do. Where it
@@ -13,7 +13,7 @@ use crate::descriptors::{Description, Subject};
 use crate::ptrace::{Registers, Stop, Tid};
 use crate::stacks::Snapshot;
 use crate::watcher::{By, Watcher};
-use crashpoint_abi::near::{self, Record, Shared};
+use crashpoint_abi::syscallbuf::{self, Shared, WriteRecord};
 use crashpoint_trace::files::{Remark, StackId, SystemCall};
 use memmap2::MmapRaw;
 use object::{Object as _, ObjectSection as _};
@@ -33,7 +33,7 @@ const FIRST: [&[u8]; 3] = [b"libasan", b"libtsan", b"libclang_rt."];
 const WRITE_BYTES: u64 = 256;
 
 /// The shared memory.
-pub struct Near {
+pub struct SyscallBuffer {
     file: std::fs::File,
     map: MmapRaw,
     /// Whether any descriptor is marked.
@@ -62,9 +62,9 @@ pub struct Written {
     pub done: bool,
 }
 
-impl Near {
+impl SyscallBuffer {
     /// None: it cannot be used for this program, or not here.
-    pub fn new(library: &Path, program: &Path) -> Option<Near> {
+    pub fn new(library: &Path, program: &Path) -> Option<SyscallBuffer> {
         let name = library.as_os_str();
         // The loader splits its list at these.
         if name.as_bytes().iter().any(|byte| b": \t".contains(byte)) || !takes(program) {
@@ -74,11 +74,11 @@ impl Near {
             return None;
         }
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
-        let file = rustix::fs::memfd_create("crashpoint-near", flags).ok()?;
+        let file = rustix::fs::memfd_create("crashpoint-syscallbuf", flags).ok()?;
         let file = std::fs::File::from(file);
-        file.set_len(near::SHARED_BYTES as u64).ok()?;
+        file.set_len(syscallbuf::SHARED_BYTES as u64).ok()?;
         let map = MmapRaw::map_raw(&file).ok()?;
-        let near = Near {
+        let buffer = SyscallBuffer {
             file,
             map,
             marking: false,
@@ -88,15 +88,16 @@ impl Near {
             fresh: 0,
             library: name.to_owned(),
         };
-        near.shared()
+        buffer
+            .shared()
             .version
-            .store(near::VERSION, Ordering::Release);
-        Some(near)
+            .store(syscallbuf::VERSION, Ordering::Release);
+        Some(buffer)
     }
 
     /// The environment with which the program loads the library.
     pub fn environment(&self, of: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
-        let is_own = |name: &OsStr| name == "LD_PRELOAD" || name == near::VARIABLE;
+        let is_own = |name: &OsStr| name == "LD_PRELOAD" || name == syscallbuf::VARIABLE;
         let mut all: Vec<_> = of
             .iter()
             .filter(|(name, _)| !is_own(name))
@@ -110,7 +111,7 @@ impl Near {
         }
         let path = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
         all.push(("LD_PRELOAD".into(), list));
-        all.push((near::VARIABLE.into(), path.into()));
+        all.push((syscallbuf::VARIABLE.into(), path.into()));
         all
     }
 
@@ -153,17 +154,17 @@ impl Near {
     /// The next record; whether it is finished is for the caller to see.
     fn next(&mut self) -> Option<Written> {
         let used = self.shared().used.load(Ordering::Acquire);
-        let room = (near::SHARED_BYTES - near::HEADER_BYTES) as u64;
-        let header = size_of::<Record>() as u64;
+        let room = (syscallbuf::SHARED_BYTES - syscallbuf::HEADER_BYTES) as u64;
+        let header = size_of::<WriteRecord>() as u64;
         if used > room || self.read + header > used {
             return None;
         }
-        let at = near::HEADER_BYTES + self.read as usize;
+        let at = syscallbuf::HEADER_BYTES + self.read as usize;
         // SAFETY: within the shared memory, at a multiple of 8; atomics alone.
-        let record = unsafe { &*self.map.as_ptr().add(at).cast::<Record>() };
+        let record = unsafe { &*self.map.as_ptr().add(at).cast::<WriteRecord>() };
         let length = u64::from(record.bytes.load(Ordering::Relaxed));
         let stack_bytes = u64::from(record.stack_bytes.load(Ordering::Relaxed));
-        let done = record.state.load(Ordering::Acquire) == near::DONE;
+        let done = record.state.load(Ordering::Acquire) == syscallbuf::DONE;
         let returned = match done {
             true => record.returned.load(Ordering::Relaxed),
             false => 0,
@@ -196,9 +197,9 @@ impl Near {
 
     /// The record that was last returned is not needed any more.
     fn consume(&mut self) {
-        let at = near::HEADER_BYTES + self.read as usize;
+        let at = syscallbuf::HEADER_BYTES + self.read as usize;
         // SAFETY: as in `next`, which returned it.
-        let record = unsafe { &*self.map.as_ptr().add(at).cast::<Record>() };
+        let record = unsafe { &*self.map.as_ptr().add(at).cast::<WriteRecord>() };
         self.read += u64::from(record.bytes.load(Ordering::Relaxed));
         if self.read >= self.shared().used.load(Ordering::Acquire) {
             self.shared().used.store(0, Ordering::Release);
@@ -233,15 +234,15 @@ fn takes(program: &Path) -> bool {
 impl Watcher<'_> {
     /// Before anything else is done at a stop: what was written without one.
     pub fn read_records(&mut self, stop: Stop) -> Result<(), WatchError> {
-        let Some(near) = &mut self.near else {
+        let Some(buffer) = &mut self.syscallbuf else {
             return Ok(());
         };
-        near.fresh = 0;
-        let write = near.shared().write.load(Ordering::Relaxed);
-        let Some((tid, in_write)) = near.caller else {
+        buffer.fresh = 0;
+        let write = buffer.shared().write.load(Ordering::Relaxed);
+        let Some((tid, in_write)) = buffer.caller else {
             return Ok(());
         };
-        while let Some(written) = self.near.as_mut().and_then(Near::next) {
+        while let Some(written) = self.syscallbuf.as_mut().and_then(SyscallBuffer::next) {
             let Some(description) = self.description(tid, written.descriptor) else {
                 return Ok(());
             };
@@ -250,12 +251,12 @@ impl Watcher<'_> {
                 return Ok(());
             };
             let stack = self.stack_of(tid, &written, write, in_write)?;
-            let Some(near) = &mut self.near else {
+            let Some(buffer) = &mut self.syscallbuf else {
                 return Ok(());
             };
-            near.consume();
-            near.fresh += 1;
-            near.ends.insert(written.descriptor, written.end);
+            buffer.consume();
+            buffer.fresh += 1;
+            buffer.ends.insert(written.descriptor, written.end);
             let taken = written.bytes.len() as u64;
             if let (Subject::Inode(inode), 1..) = (description.subject, taken) {
                 let number = SystemCall(libc::SYS_write as u16);
@@ -276,11 +277,11 @@ impl Watcher<'_> {
         description: &Rc<Description>,
         ends: bool,
     ) -> Result<Option<Written>, WatchError> {
-        let Some(near) = self.near.as_mut().filter(|_| !written.done) else {
+        let Some(buffer) = self.syscallbuf.as_mut().filter(|_| !written.done) else {
             return Ok(Some(written));
         };
         let (true, Some(own), Some(&before)) =
-            (ends, &description.own, near.ends.get(&written.descriptor))
+            (ends, &description.own, buffer.ends.get(&written.descriptor))
         else {
             return Ok(None);
         };
@@ -308,41 +309,42 @@ impl Watcher<'_> {
         description: &Description,
     ) -> bool {
         let alone = self.tasks.all.len() == 1 && self.inodes.mapped().is_empty();
-        let Some(near) = &mut self.near else {
+        let Some(buffer) = &mut self.syscallbuf else {
             return false;
         };
-        if !alone || arguments.call() != libc::SYS_write || !near.in_write(by.registers) {
+        if !alone || arguments.call() != libc::SYS_write || !buffer.in_write(by.registers) {
             return false;
         }
-        if near.is_marked(arguments.descriptor(0)) && near.fresh == 0 {
+        if buffer.is_marked(arguments.descriptor(0)) && buffer.fresh == 0 {
             // It was left to a stop: too long, or from too deep. Others will be, too.
             description.far.set(true);
-            near.unmark_all();
+            buffer.unmark_all();
         }
-        !description.far.get() && (self.settled.is_some() || near.fresh > 0)
+        !description.far.get() && (self.settled.is_some() || buffer.fresh > 0)
     }
 
     /// After a write: the next ones need not stop.
     pub fn mark(&mut self, by: By<'_>, arguments: &Arguments, end: u64) {
-        if let Some(near) = &mut self.near {
+        if let Some(buffer) = &mut self.syscallbuf {
             let descriptor = arguments.descriptor(0);
-            near.caller = Some((by.tid, by.registers.rip));
-            near.ends.insert(descriptor, end);
-            near.mark(descriptor);
+            buffer.caller = Some((by.tid, by.registers.rip));
+            buffer.ends.insert(descriptor, end);
+            buffer.mark(descriptor);
         }
     }
 
     /// Something else than a write happens.
     pub fn unmark(&mut self) {
-        if let Some(near) = &mut self.near {
-            near.unmark_all();
+        if let Some(buffer) = &mut self.syscallbuf {
+            buffer.unmark_all();
         }
     }
 
     /// A new program runs: the library is gone with the one it was in.
     pub fn end_near(&mut self) {
-        let was_there = |near: &mut Near| near.shared().ready.load(Ordering::Acquire) == 1;
-        self.near.take_if(was_there);
+        let was_there =
+            |buffer: &mut SyscallBuffer| buffer.shared().ready.load(Ordering::Acquire) == 1;
+        self.syscallbuf.take_if(was_there);
     }
 
     fn stack_of(

@@ -1,8 +1,8 @@
 //! The list of operations as plain text: one per line, blank lines and lines that begin with `#`
 //! skipped. A line of several, with `||` between them, is run at once by several threads.
 
-use crate::generate::Settings;
-use crate::kind::OperationKind;
+use super::generate::Settings;
+use super::kind::OperationKind;
 
 /// Between operations that run at once: a word of its own.
 pub const AT_ONCE: &str = "||";
@@ -133,7 +133,7 @@ pub fn write(operations: &[Operation], made_by: Option<&Settings>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::ArgumentKind;
+    use crate::workload::kind::ArgumentKind;
 
     fn kinds() -> Vec<OperationKind> {
         vec![

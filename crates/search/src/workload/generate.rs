@@ -6,9 +6,9 @@
 
 use std::ops::RangeInclusive;
 
-use crate::kind::{ArgumentKind, OperationKind};
-use crate::list::{AT_ONCE, Operation};
-use crate::pool::{Bag, Dice, Fresh};
+use super::kind::{ArgumentKind, OperationKind};
+use super::list::{AT_ONCE, Operation};
+use super::pool::{Bag, Dice, Fresh};
 
 /// Out of a hundred keys of operations on used keys, how many are there.
 const PRESENT: u64 = 90;

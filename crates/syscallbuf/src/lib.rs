@@ -1,6 +1,6 @@
 //! Preloaded into a watched program: what stands in front of `write`.
 //!
-//! The protocol is [`crashpoint_abi::near`]. What is not marked goes to libc's own `write` by a
+//! The protocol is [`crashpoint_abi::syscallbuf`]. What is not marked goes to libc's own `write` by a
 //! jump, so that the call stack at the stop is the one that the program would have had.
 //!
 //! # Rules of this code
@@ -19,7 +19,7 @@ use core::arch::asm;
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crashpoint_abi::near::{self, Record, Shared};
+use crashpoint_abi::syscallbuf::{self, Shared, WriteRecord};
 
 /// Null: not watched, or not yet.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, bytes: *const u8, count: usize
         "2: jmp qword ptr [rip + {libc}@GOTPCREL]",
         ".cfi_endproc",
         shared = sym SHARED,
-        descriptors = const near::DESCRIPTORS,
+        descriptors = const syscallbuf::DESCRIPTORS,
         marked = const core::mem::offset_of!(Shared, marked),
         marked_write = sym marked_write,
         not_done = const NOT_DONE,
@@ -91,10 +91,10 @@ unsafe extern "C" fn marked_write(
     frame: u64,
 ) -> isize {
     let depth = STACK_TOP.load(Ordering::Relaxed).wrapping_sub(stack);
-    if depth > near::MAX_STACK_BYTES as u64 || count > near::MAX_WRITE_BYTES {
+    if depth > syscallbuf::MAX_STACK_BYTES as u64 || count > syscallbuf::MAX_WRITE_BYTES {
         return NOT_DONE;
     }
-    let length = (size_of::<Record>() + depth as usize + count + 7) & !7;
+    let length = (size_of::<WriteRecord>() + depth as usize + count + 7) & !7;
     let every_signal = u64::MAX;
     let mut signals = 0_u64;
     // A handler could write, seek or never return: it waits until the record is finished.
@@ -143,17 +143,17 @@ unsafe fn recorded(
     // SAFETY: mapped, and made of atomics alone.
     let header = unsafe { &*shared };
     let used = header.used.load(Ordering::Relaxed) as usize;
-    if near::HEADER_BYTES + used + length > near::SHARED_BYTES {
+    if syscallbuf::HEADER_BYTES + used + length > syscallbuf::SHARED_BYTES {
         return NOT_DONE;
     }
     // SAFETY: it fits into the shared memory, and begins at a multiple of 8.
     let (record, behind) = unsafe {
-        let start = shared.cast::<u8>().add(near::HEADER_BYTES + used);
-        let record = start.cast::<Record>();
+        let start = shared.cast::<u8>().add(syscallbuf::HEADER_BYTES + used);
+        let record = start.cast::<WriteRecord>();
         (&*record, record.add(1).cast::<u8>())
     };
     record.bytes.store(length as u32, Ordering::Relaxed);
-    record.state.store(near::BEGUN, Ordering::Relaxed);
+    record.state.store(syscallbuf::BEGUN, Ordering::Relaxed);
     record
         .descriptor
         .store(descriptor as u32, Ordering::Relaxed);
@@ -179,7 +179,7 @@ unsafe fn recorded(
     }
     record.returned.store(returned as i64, Ordering::Relaxed);
     record.end.store(end as u64, Ordering::Relaxed);
-    record.state.store(near::DONE, Ordering::Release);
+    record.state.store(syscallbuf::DONE, Ordering::Release);
     returned
 }
 
@@ -204,7 +204,7 @@ unsafe fn let_pass(descriptor: c_int, bytes: *const u8, count: usize) -> isize {
     unsafe {
         asm!(
             "call {code}",
-            code = in(reg) near::CODE,
+            code = in(reg) syscallbuf::CODE,
             inlateout("rax") libc::SYS_write as isize => returned,
             in("rdi") descriptor as isize,
             in("rsi") bytes,
@@ -284,9 +284,9 @@ unsafe fn take_variables(variables: *mut *mut c_char) -> Option<*const c_char> {
     unsafe {
         let own = |text: *mut c_char| {
             let rest = CStr::from_ptr(text).to_bytes();
-            let rest = rest.strip_prefix(near::VARIABLE.as_bytes())?;
+            let rest = rest.strip_prefix(syscallbuf::VARIABLE.as_bytes())?;
             rest.strip_prefix(b"=")?;
-            Some(text.add(near::VARIABLE.len() + 1).cast_const())
+            Some(text.add(syscallbuf::VARIABLE.len() + 1).cast_const())
         };
         let mut path = None;
         let mut at = variables;
@@ -335,14 +335,21 @@ unsafe fn share(path: *const c_char) {
         }
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let kind = libc::MAP_SHARED as usize;
-        let arguments = [0, near::SHARED_BYTES, protection, kind, file as usize, 0];
+        let arguments = [
+            0,
+            syscallbuf::SHARED_BYTES,
+            protection,
+            kind,
+            file as usize,
+            0,
+        ];
         let mapped = call6(libc::SYS_mmap, arguments);
         call(libc::SYS_close, file as usize, 0, 0);
         if (-4095..0).contains(&mapped) {
             return;
         }
         let shared = mapped as *mut Shared;
-        if (*shared).version.load(Ordering::Acquire) != near::VERSION || !put_code() {
+        if (*shared).version.load(Ordering::Acquire) != syscallbuf::VERSION || !put_code() {
             return;
         }
         let write = __write as *const () as u64;
@@ -363,7 +370,7 @@ unsafe fn put_code() -> bool {
     const INSTRUCTIONS: [u8; 3] = [0x0f, 0x05, 0xc3];
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as usize;
-    let address = near::CODE as usize;
+    let address = syscallbuf::CODE as usize;
     // SAFETY: a page of our own, at an address where nothing is.
     unsafe {
         let arguments = [address, BYTES, protection, kind, usize::MAX, 0];

@@ -1,9 +1,9 @@
 //! Writes that are written down inside the program instead of stopping it.
 //!
 //! A stop costs many times what a write does. So the watcher preloads a small library
-//! (`libcrashpoint_near.so`), which shares some memory with it and stands in front of `write`. For
+//! (`libcrashpoint_syscallbuf.so`), which shares some memory with it and stands in front of `write`. For
 //! descriptors that the watcher has marked in [`Shared::marked`], it makes the call at [`CODE`],
-//! where the filter lets it pass, and appends a [`Record`]: what was written and where, and the
+//! where the filter lets it pass, and appends a [`WriteRecord`]: what was written and where, and the
 //! stack as it was. Whenever the program stops, the watcher reads the records before anything else.
 //!
 //! The watcher marks descriptors only while the program has one thread, and takes all marks back at
@@ -29,7 +29,7 @@ pub const VERSION: u32 = 1;
 
 /// Environment variable: the path of the shared memory. The library takes it, and itself, out of
 /// the environment before the program sees it.
-pub const VARIABLE: &str = "CRASHPOINT_NEAR";
+pub const VARIABLE: &str = "CRASHPOINT_SYSCALLBUF";
 
 /// Where the library puts `syscall; ret`: far from where Linux puts anything by itself.
 pub const CODE: u64 = 0x6e65_6172_0000;
@@ -61,7 +61,7 @@ pub struct Shared {
     pub marked: [AtomicU8; DESCRIPTORS],
 }
 
-/// [`Record::state`]: the call may not have happened yet.
+/// [`WriteRecord::state`]: the call may not have happened yet.
 pub const BEGUN: u32 = 0;
 /// All of the record is valid.
 pub const DONE: u32 = 1;
@@ -69,7 +69,7 @@ pub const DONE: u32 = 1;
 /// One write. Behind it lie the bytes of the stack, from `stack_pointer` upwards, and then those that
 /// were written; the next record begins at a multiple of 8.
 #[repr(C)]
-pub struct Record {
+pub struct WriteRecord {
     /// With everything behind it.
     pub bytes: AtomicU32,
     pub state: AtomicU32,
@@ -86,4 +86,4 @@ pub struct Record {
 }
 
 const _: () = assert!(size_of::<Shared>() <= HEADER_BYTES);
-const _: () = assert!(size_of::<Record>().is_multiple_of(8));
+const _: () = assert!(size_of::<WriteRecord>().is_multiple_of(8));
