@@ -2,7 +2,7 @@
 //! runtime inside the target, and the reader outside of it agree on.
 //!
 //! Three parties speak this protocol. The *instrumenter* (a clang plugin) emits code that touches
-//! [`Gate`], [`Module`], [`Thread`] and [`Frame`] by offset and calls the hooks in [`hooks`]. The
+//! [`Gate`], [`ModuleHeader`], [`Thread`] and [`ShadowFrame`] by offset and calls the hooks in [`hooks`]. The
 //! *runtime* answers those hooks and writes the streams described in [`record`] and [`flow`]. The
 //! *reader* decodes them. When a layout, a hook or a record changes its meaning, bump
 //! [`ABI_VERSION`] (instrumenter and runtime) or [`TRACE_VERSION`] (runtime and reader); each side
@@ -22,7 +22,7 @@ pub mod record;
 pub mod serve;
 pub mod syscallbuf;
 
-pub use layout::{Frame, Gate, Module, StreamHeader, Thread};
+pub use layout::{Gate, ModuleHeader, ShadowFrame, StreamHeader, Thread};
 
 /// Version of what instrumented objects and the runtime agree on.
 pub const ABI_VERSION: u32 = 1;

@@ -7,7 +7,7 @@ use crashpoint_persist::graph::Walker as _;
 use crashpoint_trace::files::{Before, Call};
 
 /// More cuts than a small program has.
-const MOST_CUTS: usize = 1 << 17;
+const MAX_CUTS: usize = 1 << 17;
 
 /// What a crash may leave after so many calls had returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn here<'a>(
     let mut states = BTreeSet::new();
     let frontier = walker.frontier();
     let mut cuts = frontier.cuts();
-    for cut in cuts.by_ref().take(MOST_CUTS) {
+    for cut in cuts.by_ref().take(MAX_CUTS) {
         let kept = frontier.kept(&cut);
         for filler in trees.fillers(&kept, walker.nodes()) {
             let tree = trees.tree(&kept, walker.nodes(), filler);

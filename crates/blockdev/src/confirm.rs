@@ -24,7 +24,7 @@ use crate::images::{Choice, ImageKind, images};
 use crate::lab::Lab;
 use crate::recording::Recording;
 use crate::rig::{Circumstances, Look, Rig, Run};
-use crate::workload::{self, Ended};
+use crate::workload::{self, WorkloadEnd};
 
 /// How often something else is synced.
 const PACE: Duration = Duration::from_millis(4);
@@ -131,7 +131,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub struct RunAnswer {
     pub timing: Timing,
-    pub ended: Ended,
+    pub ended: WorkloadEnd,
     pub writes: usize,
     pub flushes: usize,
     /// Different images that were mounted and checked.
@@ -219,7 +219,7 @@ impl Search<'_> {
         &self,
         recording: &Recording,
         timing: Timing,
-        ended: Ended,
+        ended: WorkloadEnd,
         budget: Budget,
         trial: &mut dyn Trial,
         answer: &mut Answer,
@@ -279,7 +279,7 @@ impl Search<'_> {
         trial: &mut dyn Trial,
         run: &Run<'_>,
         timing: Timing,
-    ) -> Result<Ended, LabError> {
+    ) -> Result<WorkloadEnd, LabError> {
         let folder = self.question.folder;
         let covered = cover(folder, run.folder)?;
         let command = trial.workload(folder);

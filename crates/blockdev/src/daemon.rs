@@ -29,7 +29,7 @@ use rustix::mount::MountFlags;
 use crate::disk::Disk;
 use crate::errors::{LabError, Says as _};
 use crate::kernel::{self, Ready};
-use crate::recording::{Record, Recording, Unit};
+use crate::recording::{DiskRecord, Recording, Unit};
 
 /// Writes that take their time: those with a block of the given hash.
 #[derive(Clone, Debug, Default)]
@@ -50,10 +50,10 @@ impl State {
         for unit in &units {
             unit.apply(&mut self.disk);
         }
-        self.record(Record::Write(units));
+        self.record(DiskRecord::Write(units));
     }
 
-    pub fn record(&mut self, record: Record) {
+    pub fn record(&mut self, record: DiskRecord) {
         if let Some(recording) = &mut self.recording {
             recording.records.push(record);
         }
@@ -258,7 +258,7 @@ impl Filesystem for Served {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.shared.lock().record(Record::Flush);
+        self.shared.lock().record(DiskRecord::Flush);
         reply.ok();
     }
 

@@ -16,7 +16,7 @@ use crate::daemon::{self, Shared, Slow};
 use crate::disk::Disk;
 use crate::errors::{LabError, Says as _};
 use crate::kernel;
-use crate::recording::{Record, Recording};
+use crate::recording::{DiskRecord, Recording};
 
 /// Somebody else may take the free loop device that we were told of; more often than this is odd.
 const ATTEMPTS: usize = 32;
@@ -88,7 +88,7 @@ impl Device {
 
     /// Notes that the workload has got this far.
     pub fn mark(&self, mark: u32) {
-        self.shared.lock().record(Record::Mark(mark));
+        self.shared.lock().record(DiskRecord::Mark(mark));
     }
 
     /// Ends the recording.

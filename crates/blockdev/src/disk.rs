@@ -18,38 +18,38 @@ const CHUNK: usize = 512;
 
 /// A block of data with its hash.
 #[derive(Debug)]
-pub struct Block {
+pub struct DiskBlock {
     pub bytes: [u8; BLOCK],
     pub hash: u64,
 }
 
-impl Block {
+impl DiskBlock {
     /// `bytes`, continued by zeros.
     ///
     /// # Panics
     /// If there are more bytes than a block holds.
-    pub fn new(bytes: &[u8]) -> Arc<Block> {
+    pub fn new(bytes: &[u8]) -> Arc<DiskBlock> {
         // Makers of file systems write many.
-        static ZEROS: LazyLock<Arc<Block>> = LazyLock::new(|| Block::hashed([0; BLOCK]));
+        static ZEROS: LazyLock<Arc<DiskBlock>> = LazyLock::new(|| DiskBlock::hashed([0; BLOCK]));
         if bytes.iter().all(|byte| *byte == 0) {
             return ZEROS.clone();
         }
         let mut whole = [0; BLOCK];
         whole[..bytes.len()].copy_from_slice(bytes);
-        Block::hashed(whole)
+        DiskBlock::hashed(whole)
     }
 
-    fn hashed(whole: [u8; BLOCK]) -> Arc<Block> {
+    fn hashed(whole: [u8; BLOCK]) -> Arc<DiskBlock> {
         let mut hasher = DefaultHasher::new();
         whole.hash(&mut hasher);
-        Arc::new(Block {
+        Arc::new(DiskBlock {
             bytes: whole,
             hash: hasher.finish(),
         })
     }
 }
 
-type Chunk = Vec<Option<Arc<Block>>>;
+type Chunk = Vec<Option<Arc<DiskBlock>>>;
 
 #[derive(Clone, Debug)]
 pub struct Disk {
@@ -83,12 +83,12 @@ impl Disk {
         self.hash
     }
 
-    fn block(&self, index: usize) -> Option<&Arc<Block>> {
+    fn block(&self, index: usize) -> Option<&Arc<DiskBlock>> {
         self.chunks[index / CHUNK].as_ref()?[index % CHUNK].as_ref()
     }
 
     /// Replaces one block.
-    pub fn put(&mut self, index: usize, block: Arc<Block>) {
+    pub fn put(&mut self, index: usize, block: Arc<DiskBlock>) {
         let added = block_hash(index, &block);
         let chunk = self.chunks[index / CHUNK].get_or_insert_with(|| Arc::new(vec![None; CHUNK]));
         let old = Arc::make_mut(chunk)[index % CHUNK].replace(block);
@@ -112,7 +112,7 @@ impl Disk {
         for (index, start, range) in pieces(offset, bytes.len()) {
             let bytes = &bytes[range];
             if bytes.len() == BLOCK {
-                self.put(index, Block::new(bytes));
+                self.put(index, DiskBlock::new(bytes));
                 continue;
             }
             let mut whole = match self.block(index) {
@@ -120,13 +120,13 @@ impl Disk {
                 None => [FILL; BLOCK],
             };
             whole[start..start + bytes.len()].copy_from_slice(bytes);
-            self.put(index, Block::new(&whole));
+            self.put(index, DiskBlock::new(&whole));
         }
     }
 }
 
 /// A block counts with where it lies, mixed so that equal blocks in swapped places differ.
-fn block_hash(index: usize, block: &Block) -> u64 {
+fn block_hash(index: usize, block: &DiskBlock) -> u64 {
     let mixed = block.hash ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 29)

@@ -18,7 +18,7 @@
 use std::collections::HashSet;
 
 use crate::disk::Disk;
-use crate::recording::{Record, Recording, Unit};
+use crate::recording::{DiskRecord, Recording, Unit};
 
 /// Of how many parts all subsets are tried.
 pub const FEW: usize = 6;
@@ -138,14 +138,14 @@ fn moments<'a>(recording: &'a Recording) -> Vec<Moment<'a>> {
     };
     for record in &recording.records {
         match record {
-            Record::Write(units) => now.pending.push(units),
-            Record::Flush => {
+            DiskRecord::Write(units) => now.pending.push(units),
+            DiskRecord::Flush => {
                 keep(&now);
                 for unit in now.pending.drain(..).flatten() {
                     unit.apply(&mut now.durable);
                 }
             }
-            Record::Mark(mark) => {
+            DiskRecord::Mark(mark) => {
                 keep(&now);
                 now.passed = *mark;
                 keep(&now);
@@ -282,9 +282,9 @@ mod tests {
         let mut recording = Recording::new(Disk::new(1 << 20));
         for letter in text.chars() {
             recording.records.push(match letter {
-                '.' => Record::Flush,
-                '0'..='9' => Record::Mark(letter as u32 - '0' as u32),
-                _ => Record::Write(write(letter)),
+                '.' => DiskRecord::Flush,
+                '0'..='9' => DiskRecord::Mark(letter as u32 - '0' as u32),
+                _ => DiskRecord::Write(write(letter)),
             });
         }
         recording
@@ -341,7 +341,7 @@ mod tests {
     fn a_request_is_torn_between_its_blocks() {
         let mut recording = recording("");
         let units = [write('a'), write('b')].concat();
-        recording.records.push(Record::Write(units));
+        recording.records.push(DiskRecord::Write(units));
         let all = seen(&recording);
         assert_eq!(all, ["0", "0a", "0b", "0ab"].map(str::to_owned).into());
     }
@@ -369,7 +369,9 @@ mod tests {
         let mut recording = Recording::new(base);
         let mut block = [b'o'; BLOCK];
         block[..1024].fill(b'n');
-        recording.records.push(Record::Write(Unit::cut(0, &block)));
+        recording
+            .records
+            .push(DiskRecord::Write(Unit::cut(0, &block)));
         let choice = Choice {
             sectors: true,
             ..Choice::default()

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use crate::disk::{BLOCK, Block, Disk, pieces};
+use crate::disk::{BLOCK, Disk, DiskBlock, pieces};
 
 /// Bytes of a sector: what a disk writes whole or not at all, whatever happens.
 pub const SECTOR: usize = 512;
 
 #[derive(Clone, Debug)]
-pub enum Record {
+pub enum DiskRecord {
     /// One request, cut at blocks.
     Write(Vec<Unit>),
     Flush,
@@ -29,7 +29,7 @@ pub struct Unit {
 
 #[derive(Clone, Debug)]
 enum Content {
-    Whole(Arc<Block>),
+    Whole(Arc<DiskBlock>),
     Part { start: usize, bytes: Arc<[u8]> },
 }
 
@@ -38,7 +38,7 @@ impl Unit {
         let unit = |(index, start, range): (usize, usize, std::ops::Range<usize>)| Unit {
             index,
             content: match range.len() {
-                BLOCK => Content::Whole(Block::new(&bytes[range])),
+                BLOCK => Content::Whole(DiskBlock::new(&bytes[range])),
                 _ => Content::Part {
                     start,
                     bytes: Arc::from(&bytes[range]),
@@ -79,7 +79,7 @@ impl Unit {
         }
     }
 
-    pub(crate) fn whole(&self) -> Option<&Arc<Block>> {
+    pub(crate) fn whole(&self) -> Option<&Arc<DiskBlock>> {
         match &self.content {
             Content::Whole(block) => Some(block),
             Content::Part { .. } => None,
@@ -100,7 +100,7 @@ impl Unit {
 pub struct Recording {
     /// What the disk held before, durable every bit of it.
     pub base: Disk,
-    pub records: Vec<Record>,
+    pub records: Vec<DiskRecord>,
 }
 
 impl Recording {
@@ -112,12 +112,12 @@ impl Recording {
     }
 
     pub fn writes(&self) -> usize {
-        let is_write = |record: &&Record| matches!(record, Record::Write(_));
+        let is_write = |record: &&DiskRecord| matches!(record, DiskRecord::Write(_));
         self.records.iter().filter(is_write).count()
     }
 
     pub fn flushes(&self) -> usize {
-        let is_flush = |record: &&Record| matches!(record, Record::Flush);
+        let is_flush = |record: &&DiskRecord| matches!(record, DiskRecord::Flush);
         self.records.iter().filter(is_flush).count()
     }
 }

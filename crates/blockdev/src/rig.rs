@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::daemon::Slow;
 use crate::device::Device;
-use crate::disk::{BLOCK, Block, Disk};
+use crate::disk::{BLOCK, Disk, DiskBlock};
 use crate::errors::{LabError, Says as _};
 use crate::file_system::{Access, FileSystem};
 use crate::lab::Lab;
@@ -93,7 +93,7 @@ fn collect_blocks(folder: &Path, blocks: &mut HashSet<u64>) -> io::Result<()> {
             collect_blocks(&entry.path(), blocks)?;
         } else if kind.is_file() {
             for block in fs::read(entry.path())?.chunks(BLOCK) {
-                blocks.insert(Block::new(block).hash);
+                blocks.insert(DiskBlock::new(block).hash);
             }
         }
     }

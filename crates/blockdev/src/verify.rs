@@ -31,7 +31,7 @@ use crate::summary::matches;
 use crate::tree::FolderTree;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
+pub struct VerifyPlan<'a> {
     pub file_systems: &'a [FileSystem],
     pub litmus: &'a [Litmus],
     /// In all; file systems are looked at side by side.
@@ -47,11 +47,11 @@ pub struct Verified {
     pub file_system: FileSystem,
     pub litmus: String,
     pub rules: Vec<String>,
-    pub outcome: Outcome,
+    pub outcome: LitmusOutcome,
 }
 
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum LitmusOutcome {
     Compared(Comparison),
     /// The test cannot be run: the file system lacks a call, say.
     Failed(String),
@@ -88,7 +88,7 @@ pub struct Hole {
 
 /// Runs the tests; `told` hears of each as it is done, from several threads.
 pub fn verify(
-    plan: &Plan<'_>,
+    plan: &VerifyPlan<'_>,
     told: &(dyn Fn(&Verified) + Sync),
 ) -> Result<Vec<Verified>, LabError> {
     let lacks = Lab::lacks(plan.file_systems);
@@ -116,7 +116,7 @@ pub fn verify(
 fn lane(
     lab: &Lab,
     file_system: FileSystem,
-    plan: &Plan<'_>,
+    plan: &VerifyPlan<'_>,
     end: Instant,
     told: &(dyn Fn(&Verified) + Sync),
 ) -> Result<Vec<Verified>, LabError> {
@@ -138,7 +138,7 @@ fn lane(
         };
         let outcome = match observe(&rig, &program, &effort) {
             Ok(observed) => compare(&model, litmus, observed),
-            Err(ObserveError::Program(error)) => Outcome::Failed(error.to_string()),
+            Err(ObserveError::Program(error)) => LitmusOutcome::Failed(error.to_string()),
             Err(ObserveError::Lab(error)) => return Err(error),
         };
         let verified = Verified {
@@ -180,11 +180,11 @@ impl Program for LitmusProgram<'_> {
     }
 }
 
-fn compare(model: &Model, litmus: &Litmus, observed: Observed) -> Outcome {
+fn compare(model: &Model, litmus: &Litmus, observed: Observed) -> LitmusOutcome {
     let (before, calls) = litmus.calls();
     let Allowed { states, truncated } = allowed(model, &before, &calls);
     if truncated {
-        return Outcome::Failed("the model allows more states than can be listed".to_owned());
+        return LitmusOutcome::Failed("the model allows more states than can be listed".to_owned());
     }
     let text = |index: usize| calls.get(index).map(|call| call.text.to_owned());
     let is_allowed = |states: &BTreeSet<String>, seen: &str| {
@@ -208,7 +208,7 @@ fn compare(model: &Model, litmus: &Litmus, observed: Observed) -> Outcome {
     let seen: BTreeSet<&str> = observed.states.keys().map(|(_, state)| &**state).collect();
     let was_seen = |state: &str| seen.iter().any(|seen| matches(state, seen));
     let (seen, unseen): (Vec<&str>, Vec<&str>) = any_time.iter().partition(|state| was_seen(state));
-    Outcome::Compared(Comparison {
+    LitmusOutcome::Compared(Comparison {
         holes,
         allowed: any_time.len(),
         seen: seen.len(),
@@ -244,8 +244,8 @@ mod tests {
             ..Observed::default()
         };
         match compare(&Model::builtin("ext4-ordered").unwrap(), &litmus, observed) {
-            Outcome::Compared(comparison) => comparison,
-            Outcome::Failed(reason) => panic!("{reason}"),
+            LitmusOutcome::Compared(comparison) => comparison,
+            LitmusOutcome::Failed(reason) => panic!("{reason}"),
         }
     }
 

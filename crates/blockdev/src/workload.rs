@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How a workload ended.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct WorkloadEnd {
     /// `None`: it was stopped because its time was up.
     pub status: Option<ExitStatus>,
     pub printed: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) fn run(
     mut command: Command,
     limit: Duration,
     mark: impl Fn(u32) + Sync,
-) -> io::Result<Ended> {
+) -> io::Result<WorkloadEnd> {
     command.stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     let mut stdout = child.stdout.take().expect("it was asked for");
@@ -59,7 +59,7 @@ pub(crate) fn run(
         group.kill();
         let printed = reader.join().expect("it only reads");
         let status = status?;
-        Ok(Ended {
+        Ok(WorkloadEnd {
             status: (!timed_out).then_some(status),
             printed,
         })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crashpoint_blockdev::{Choice, FileSystem, Lab, Outcome, Plan, verify};
+use crashpoint_blockdev::{Choice, FileSystem, Lab, LitmusOutcome, VerifyPlan, verify};
 use crashpoint_persist::files::litmus::Litmus;
 
 #[test]
@@ -25,7 +25,7 @@ program
   fsync .
 ";
     let litmus = Litmus::parse(saved).expect("it is right");
-    let plan = Plan {
+    let plan = VerifyPlan {
         file_systems: &file_systems,
         litmus: &litmus,
         time: Duration::from_secs(3),
@@ -35,8 +35,8 @@ program
     for verified in verify(&plan, &|_| {}).expect("it can be done here") {
         let name = verified.file_system.name();
         match verified.outcome {
-            Outcome::Failed(reason) => panic!("{name}: {reason}"),
-            Outcome::Compared(comparison) => {
+            LitmusOutcome::Failed(reason) => panic!("{name}: {reason}"),
+            LitmusOutcome::Compared(comparison) => {
                 assert_eq!(comparison.holes, [], "{name}");
                 assert_eq!(comparison.broken, 0, "{name}: {:?}", comparison.reason);
                 assert!(comparison.seen >= 2, "{name}: {comparison:?}");

@@ -55,7 +55,7 @@ pub struct Libraries {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum LocateError {
     #[error(
         "{name} is not in PATH; install it (Debian, Ubuntu: `apt install clang-19 llvm-19`) \
          or set {variable} to its path"
@@ -83,7 +83,7 @@ pub enum Error {
 }
 
 /// Finds clang. `nested`: a driver has already been here, so the override is what called us.
-pub fn clang(mode: Mode, nested: bool) -> Result<PathBuf, Error> {
+pub fn clang(mode: Mode, nested: bool) -> Result<PathBuf, LocateError> {
     let ourselves = env::current_exe().ok();
     let is_us = |path: &Path| ourselves.is_some() && path.canonicalize().ok() == ourselves;
     let candidates: &[(&str, &str)] = match mode {
@@ -100,15 +100,15 @@ pub fn clang(mode: Mode, nested: bool) -> Result<PathBuf, Error> {
         }
     }
     let (variable, name) = candidates[0];
-    Err(Error::NoClang { name, variable })
+    Err(LocateError::NoClang { name, variable })
 }
 
 fn resolve_override(
     variable: &'static str,
     chosen: &OsStr,
     is_us: impl Fn(&Path) -> bool,
-) -> Result<PathBuf, Error> {
-    let bad = |problem| Error::BadOverride {
+) -> Result<PathBuf, LocateError> {
+    let bad = |problem| LocateError::BadOverride {
         variable,
         path: chosen.into(),
         problem,
@@ -141,12 +141,12 @@ fn in_path(name: &OsStr, skip: impl Fn(&Path) -> bool) -> Option<PathBuf> {
 }
 
 /// Finds the plugin, and the runtime where it is wanted.
-pub fn libraries(runtime: Runtime) -> Result<Libraries, Error> {
+pub fn libraries(runtime: Runtime) -> Result<Libraries, LocateError> {
     libraries_in(&own_folders(), runtime)
 }
 
 /// Finds one of our libraries by its file name.
-pub fn library(file: &'static str) -> Result<PathBuf, Error> {
+pub fn library(file: &'static str) -> Result<PathBuf, LocateError> {
     library_in(&own_folders(), file)
 }
 
@@ -186,16 +186,16 @@ pub fn folders(program: Option<&Path>, chosen: Option<OsString>) -> Vec<PathBuf>
     folders
 }
 
-fn library_in(folders: &[PathBuf], file: &'static str) -> Result<PathBuf, Error> {
+fn library_in(folders: &[PathBuf], file: &'static str) -> Result<PathBuf, LocateError> {
     let mut candidates = folders.iter().map(|folder| folder.join(file));
     let found = candidates.find(|path| path.is_file());
-    found.ok_or_else(|| Error::NoLibrary {
+    found.ok_or_else(|| LocateError::NoLibrary {
         file,
         folders: folders.to_owned(),
     })
 }
 
-fn libraries_in(folders: &[PathBuf], runtime: Runtime) -> Result<Libraries, Error> {
+fn libraries_in(folders: &[PathBuf], runtime: Runtime) -> Result<Libraries, LocateError> {
     Ok(Libraries {
         plugin: library_in(folders, PLUGIN)?,
         runtime: match runtime {

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] locate::LocateError),
     #[error("could not run {}: {source}", program.display())]
     Start {
         program: PathBuf,

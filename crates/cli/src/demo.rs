@@ -43,7 +43,7 @@ pub enum DemoError {
     #[error(transparent)]
     Script(#[from] LoadError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] locate::LocateError),
     #[error("the example left no recording; `crashpoint doctor` may know why")]
     Nothing,
     #[error("{0}")]

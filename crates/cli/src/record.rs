@@ -26,7 +26,7 @@ pub enum RecordError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] locate::LocateError),
     #[error("could not start `{program}`: {source}")]
     Start { program: String, source: io::Error },
     #[error("the pattern `{0}` has a colon in it, which separates patterns; use `?` in its place")]

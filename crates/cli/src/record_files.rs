@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crashpoint_cc::locate;
 use crashpoint_report::terminal::count;
-use crashpoint_watch::{Ended, Options, Recorded, Stdin, WatchError};
+use crashpoint_watch::{Options, ProgramEnd, Recorded, Stdin, WatchError};
 
 use crate::arguments;
 use crate::config::Settings;
@@ -73,11 +73,11 @@ pub fn record(options: &Options<'_>, out: &Path) -> Result<Recorded, RecordError
     }
 }
 
-fn end(ended: Ended) -> End {
+fn end(ended: ProgramEnd) -> End {
     match ended {
-        Ended::Exited(code) => End::Exited(code),
-        Ended::Killed { signal } => End::Killed { signal },
-        Ended::TimedOut { after_ms } => End::TimedOut(Duration::from_millis(after_ms)),
+        ProgramEnd::Exited(code) => End::Exited(code),
+        ProgramEnd::Killed { signal } => End::Killed { signal },
+        ProgramEnd::TimedOut { after_ms } => End::TimedOut(Duration::from_millis(after_ms)),
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Error {
     #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] locate::LocateError),
     #[error(transparent)]
     Worker(#[from] WorkerError),
     #[error("could not start `{program}`: {source}")]

@@ -2,7 +2,7 @@
 //! the streams and, on the side, a graph of every executed instruction with its data and control
 //! edges. What each access to persistent memory depends on is then found by searching that graph.
 
-use crate::{Access, AccessKind, Accesses, Analysis, Mappings, Models, Recorded, Walker};
+use crate::{Access, AccessKind, Accesses, Analysis, Mappings, Models, RecordedAccess, Walker};
 use crashpoint_ir::cfg::Cfg;
 use crashpoint_ir::control::ControlDependence;
 use crashpoint_ir::dominance::PostDominators;
@@ -213,7 +213,7 @@ struct Naive<'m> {
     module: &'m Module,
     nodes: Vec<Node>,
     flow: Vec<FlowEvent>,
-    accesses: Vec<Recorded>,
+    accesses: Vec<RecordedAccess>,
     memory: BTreeMap<u64, (u64, usize)>,
     /// What each access depends on: by data, by control.
     found: Vec<(u64, AccessKind, BTreeSet<u64>, BTreeSet<u64>)>,
@@ -260,7 +260,7 @@ impl Naive<'_> {
     fn access(&mut self, kind: AccessKind, at: u64, local: SiteId, from: &[usize], by: &[usize]) {
         let (data, control) = self.search(from, by);
         self.found.push((at, kind, data, control));
-        self.accesses.push(Recorded {
+        self.accesses.push(RecordedAccess {
             kind,
             address: at,
             pm: PmAddress(at - PM),

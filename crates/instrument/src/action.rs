@@ -4,7 +4,7 @@
 //! that cannot be to persistent memory is [`Action::Nothing`]: locals, thread-local variables,
 //! constants, and globals smaller than a page (a program may map a pool over a page-sized one).
 
-use crate::library::{self, Sync, Write};
+use crate::library::{self, SyncCall, Write};
 use crate::llvm::{self, Type, Value};
 use crate::reads;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
@@ -36,7 +36,7 @@ pub enum Action {
     /// An intrinsic that writes where we cannot tell.
     Opaque,
     Assembly(Vec<Effect>),
-    Call(Call),
+    Call(CallAction),
     LandingPad,
     /// `__builtin_setjmp`.
     ReturnsTwice,
@@ -44,13 +44,13 @@ pub enum Action {
 
 /// A call that may run other code.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct CallAction {
     /// The function called by name.
     pub callee: Option<Value>,
     /// The module defined the callee, before copies were made.
     pub is_here: bool,
     pub write: Option<Write>,
-    pub sync: Option<Sync>,
+    pub sync: Option<SyncCall>,
 }
 
 impl Action {
@@ -241,7 +241,7 @@ fn call(module: llvm::Module, call: Value) -> Action {
             .get(index as usize)
             .is_some_and(|argument| argument.ty().is_pointer())
     };
-    Action::Call(Call {
+    Action::Call(CallAction {
         callee,
         is_here: defined,
         write: library::write(&name)

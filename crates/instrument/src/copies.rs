@@ -6,7 +6,7 @@
 //! compare as they did.
 
 use crate::linkage::final_target;
-use crate::llvm::{Block, Value};
+use crate::llvm::{BasicBlock, Value};
 use crate::lower::FunctionPlan;
 use crate::mode::{Merge, Mode};
 use crate::object::Object;
@@ -146,7 +146,7 @@ pub fn redirect(copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
             let calls = body
                 .into_iter()
                 .flat_map(Value::blocks)
-                .flat_map(Block::instructions)
+                .flat_map(BasicBlock::instructions)
                 .filter(|instruction| {
                     matches!(
                         instruction.opcode(),

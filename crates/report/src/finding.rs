@@ -139,7 +139,7 @@ pub struct Finding {
     /// What happened to the cache line, oldest first; also the event itself, where it is known.
     pub history: Vec<Step>,
     /// The persistent memory it is about, first occurrence.
-    pub place: Option<Place>,
+    pub place: Option<FileRange>,
     /// Place of the first occurrence in the order of all events.
     pub first_order: u64,
     /// The persistency model under which it holds.
@@ -170,7 +170,7 @@ pub struct Crash {
     /// The strategy that chose the first of them.
     pub found_by: String,
     /// Making the needed stores durable at once makes every one of them impossible.
-    pub mended: bool,
+    pub fix_verified: bool,
     /// What the models of other file systems say: those that allow the state, and those that do not.
     pub possible_on: Vec<String>,
     pub impossible_on: Vec<String>,
@@ -242,7 +242,7 @@ pub struct Step {
 
 /// A range of a persistent file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileRange {
     pub file: String,
     pub offset: u64,
     pub length: u64,
@@ -318,7 +318,7 @@ impl fmt::Display for Frame {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileRange {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.file.rsplit('/').next().unwrap_or_default();
         write!(to, "{name}+{:#x}", self.offset)

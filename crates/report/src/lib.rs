@@ -26,6 +26,6 @@ pub mod terminal;
 mod examples;
 
 pub use finding::{
-    ConditionFigures, Confirmed, Crash, Figures, Finding, Frame, Location, Place, Report, Rule,
+    ConditionFigures, Confirmed, Crash, Figures, FileRange, Finding, Frame, Location, Report, Rule,
     Severity, Spot, Step, TestFigures,
 };

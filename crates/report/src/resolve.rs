@@ -9,11 +9,11 @@ use crashpoint_rules as rules;
 use crashpoint_trace::program::{Program, ResolvedSite, SourcePlace, function_name};
 use crashpoint_trace::{ContextId, Recording, SiteId};
 
-use crate::finding::{Finding, Frame, Location, Place, Severity, Step, told_at};
+use crate::finding::{FileRange, Finding, Frame, Location, Severity, Step, told_at};
 use crate::merge::merge;
 use crashpoint_program::helpers::{Helpers, is_library};
 
-/// Folders whose code is nobody's to mend: what happens there is told at its caller.
+/// Folders whose code is nobody's to fix: what happens there is told at its caller.
 const SYSTEM: [&str; 2] = ["/usr/include/", "/usr/lib/"];
 
 /// Resolves findings of one recording.
@@ -38,7 +38,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// All findings, equal ones merged, sorted by place.
-    pub fn findings(&self, findings: &[rules::Finding]) -> Vec<Finding> {
+    pub fn findings(&self, findings: &[rules::RuleFinding]) -> Vec<Finding> {
         merge(
             findings
                 .iter()
@@ -47,13 +47,13 @@ impl<'a> Resolver<'a> {
         )
     }
 
-    fn finding(&self, finding: &rules::Finding) -> Finding {
+    fn finding(&self, finding: &rules::RuleFinding) -> Finding {
         let stack = self.stack(finding.site, finding.context);
         let location = stack
             .get(told_at(&stack))
             .and_then(|frame| frame.location.clone());
         let history = finding.history.iter().map(|step| self.step(step)).collect();
-        let place = (finding.length > 0).then(|| Place {
+        let place = (finding.length > 0).then(|| FileRange {
             file: self
                 .recording
                 .file(finding.place.file())
@@ -80,7 +80,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn step(&self, step: &rules::Step) -> Step {
+    fn step(&self, step: &rules::HistoryStep) -> Step {
         let stack = self.stack(step.site, step.context);
         let told = stack.get(told_at(&stack));
         Step {

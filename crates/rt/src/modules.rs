@@ -13,7 +13,7 @@ use crate::text::Text;
 use core::ffi::CStr;
 use core::fmt::Write;
 use crashpoint_abi::layout::detail;
-use crashpoint_abi::{ABI_VERSION, Gate, Level, Module};
+use crashpoint_abi::{ABI_VERSION, Gate, Level, ModuleHeader};
 
 /// Objects that can be registered at a time; a program with more is recorded without the rest.
 const CAPACITY: usize = 1 << 16;
@@ -28,7 +28,7 @@ pub struct Modules {
 
 #[derive(Clone, Copy)]
 struct Entry {
-    module: *mut Module,
+    module: *mut ModuleHeader,
     binary: &'static Binary,
 }
 
@@ -65,7 +65,7 @@ impl Modules {
         true
     }
 
-    fn remove(&mut self, module: *mut Module) {
+    fn remove(&mut self, module: *mut ModuleHeader) {
         if let Some(at) = self.all().iter().position(|known| known.module == module) {
             self.count -= 1;
             // SAFETY: both are entries; the last one takes the place of the one that goes.
@@ -164,7 +164,7 @@ pub fn close_gates() {
 /// # Safety
 /// `module` is what an instrumented object describes itself by, until it is unregistered.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __crashpoint_register(module: *mut Module) {
+pub unsafe extern "C" fn __crashpoint_register(module: *mut ModuleHeader) {
     process::prepare();
     // SAFETY: the caller's.
     let (version, gate) = unsafe { ((*module).abi_version, (*module).gate) };
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn __crashpoint_register(module: *mut Module) {
 /// # Safety
 /// `module` has been registered.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __crashpoint_unregister(module: *mut Module) {
+pub unsafe extern "C" fn __crashpoint_unregister(module: *mut ModuleHeader) {
     lock::lock().modules.remove(module);
 }
 
@@ -230,7 +230,7 @@ pub fn registered_objects() -> u32 {
 }
 
 /// Marks the callees whose calls are recorded.
-fn watch(module: &mut Module) {
+fn watch(module: &mut ModuleHeader) {
     let Some(config) = config::get() else { return };
     let mut name = module.callee_names;
     for index in 0..module.callee_count as usize {
@@ -245,7 +245,7 @@ fn watch(module: &mut Module) {
     }
 }
 
-fn tell(module: &Module, binary: &Binary) {
+fn tell(module: &ModuleHeader, binary: &Binary) {
     let Ok(mut line) = Text::new() else { return };
     line.push(b"{\"module\":{\"model\":\"");
     for byte in module.model_id {

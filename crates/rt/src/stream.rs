@@ -18,7 +18,7 @@ use crashpoint_abi::record::MAX_HEAD_BYTES;
 use crashpoint_abi::{StreamHeader, TRACE_VERSION, flow};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StreamKind {
     Pm,
     Flow,
 }
@@ -41,7 +41,7 @@ pub fn begin(state: &mut State, number: u32) -> bool {
     if !process::is_recording() {
         return false;
     }
-    let begun = make(state, Kind::Pm).and_then(|file| {
+    let begun = make(state, StreamKind::Pm).and_then(|file| {
         // SAFETY: the place is the state's own.
         let mapped = replace(state, |place, length| unsafe {
             memory::file(&file, length, place)
@@ -54,7 +54,7 @@ pub fn begin(state: &mut State, number: u32) -> bool {
             use_scratch(state);
             return Ok(());
         }
-        let file = make(state, Kind::Flow)?;
+        let file = make(state, StreamKind::Flow)?;
         // SAFETY: no address is wanted.
         let place = unsafe { memory::file(&file, STREAM_HEADER_BYTES, 0) }?;
         start_flow(state, place);
@@ -102,7 +102,7 @@ fn replace(
     }
 }
 
-fn make(state: &State, kind: Kind) -> Result<File, Errno> {
+fn make(state: &State, kind: StreamKind) -> Result<File, Errno> {
     let path = state.path(kind).ok_or(Errno(libc::ENAMETOOLONG))?;
     let file = File::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC)?;
     if STREAM_HEADER_BYTES as u64 > sys::file_size_limit() {
@@ -217,7 +217,7 @@ impl Window {
     }
 
     /// Writes the content to the file; returns where the stream ends now.
-    fn write_out(&self, state: &State, kind: Kind) -> Result<u64, Stop> {
+    fn write_out(&self, state: &State, kind: StreamKind) -> Result<u64, Stop> {
         let end = self.written_to + self.length as u64;
         if self.length == 0 {
             return Ok(end);
@@ -246,7 +246,7 @@ pub fn turn(state: &mut State) -> bool {
     }
     let window = Window::pm(state);
     let written = match process::is_recording() {
-        true => window.write_out(state, Kind::Pm),
+        true => window.write_out(state, StreamKind::Pm),
         false => Err(Stop::Limit),
     };
     let end = match written {
@@ -279,7 +279,7 @@ pub fn turn_flow(state: &mut State) {
     }
     let window = Window::flow(state);
     let written = match process::is_recording() {
-        true => window.write_out(state, Kind::Flow),
+        true => window.write_out(state, StreamKind::Flow),
         false => Err(Stop::Limit),
     };
     let end = match written {

@@ -2,7 +2,7 @@
 
 use crate::rule::{Draft, Rule, Scene, Tally, by_path};
 use crate::transactions::Cover;
-use crate::{Finding, RuleInfo, Severity};
+use crate::{RuleFinding, RuleInfo, Severity};
 
 pub const INFO: RuleInfo = RuleInfo {
     id: "double-log",
@@ -49,7 +49,7 @@ pub(crate) struct DoubleLog {
 }
 
 impl Rule for DoubleLog {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
         let doubled = &scene.transactions.doubled;
         let doubled = doubled.iter().map(|(origin, doubled)| (*origin, *doubled));
         for (path, found) in by_path(scene.origins, doubled) {

@@ -2,7 +2,7 @@
 
 use crate::config::{ExtraFence as Settings, Mfence};
 use crate::rule::{Draft, FenceSeen, Interest, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::Origin;
 use crashpoint_persist::memory::x86::{Fenced, Mark};
 use crashpoint_trace::{FenceKind, PmAddress, ProcessIndex, ThreadIndex};
@@ -114,7 +114,7 @@ impl Rule for ExtraFence {
         count.idle += 1;
     }
 
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
         let shared = shared_processes(scene);
         let may_matter = |origin: Origin| match self.settings.mfence {
             Mfence::Always => false,

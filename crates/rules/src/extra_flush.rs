@@ -2,7 +2,7 @@
 
 use crate::config::ExtraFlush as Settings;
 use crate::rule::{Draft, FlushSeen, Interest, Path, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::x86::{Flushed, Mark};
 use crashpoint_persist::memory::{LineId, Origin};
 use rustc_hash::FxHashMap;
@@ -149,7 +149,7 @@ impl Rule for ExtraFlush {
         });
     }
 
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
         let counts = (0..).map(Origin).zip(std::mem::take(&mut self.counts));
         let counts = counts.filter(|(_, count)| count.sum() > 0);
         for (path, counts) in by_path(scene.origins, counts) {

@@ -38,7 +38,7 @@ pub enum Severity {
 
 /// A step of a cache line's or a transaction's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct HistoryStep {
     /// In the one order of the recording.
     pub order: u64,
     pub what: String,
@@ -52,7 +52,7 @@ pub const MODEL: &str = "x86 (ADR)";
 
 /// One problem at one place of the program, reached by one call path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct RuleFinding {
     pub rule: RuleId,
     pub severity: Severity,
     pub site: SiteId,
@@ -71,6 +71,6 @@ pub struct Finding {
     /// What to do.
     pub help: String,
     /// How it came about when it was seen first, the event itself last.
-    pub history: Vec<Step>,
+    pub history: Vec<HistoryStep>,
     pub model: &'static str,
 }

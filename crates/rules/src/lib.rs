@@ -9,7 +9,7 @@
 //! what each can still get wrong stands in its manual.
 //!
 //! **Architecture invariant:** pure. A rule sees events and the answers of [`Names`], and returns
-//! [`Finding`]s; nothing here reads a file.
+//! [`RuleFinding`]s; nothing here reads a file.
 #![forbid(unsafe_code)]
 
 mod allocations;
@@ -41,8 +41,8 @@ pub use config::{
     AllocCall, Basic, BeginCall, Config, ExtraFence, ExtraFlush, FreeCall, LogCall, Mfence,
     PoolCall, Returns, RuleSettings, Transactions, UnknownRule,
 };
-pub use finding::{Finding, MODEL, RuleId, Severity, Step};
-pub use linter::{Linter, Outcome};
+pub use finding::{HistoryStep, MODEL, RuleFinding, RuleId, Severity};
+pub use linter::{LintOutcome, Linter};
 pub use names::Names;
 pub use rule::RuleInfo;
 pub use script::{Script, ScriptError};

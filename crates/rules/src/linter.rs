@@ -8,12 +8,12 @@ use crate::script::{
 };
 use crate::transactions::{Transactions, World};
 use crate::{
-    Basic, Config, Finding, Names, RuleInfo, RuleSettings, Severity, double_log, extra_fence,
+    Basic, Config, Names, RuleFinding, RuleInfo, RuleSettings, Severity, double_log, extra_fence,
     extra_flush, missing_fence, missing_flush, unlogged_update, unpersisted,
 };
 use crashpoint_persist::memory::x86::{Fenced, Flushed, How, Who};
 use crashpoint_persist::memory::{OriginInfo, Origins, pieces};
-use crashpoint_trace::{Event, EventKind, FenceKind, FileIndex, FlushKind, Place, StoreKind};
+use crashpoint_trace::{Event, EventKind, FenceKind, FileIndex, FlushKind, PmPlace, StoreKind};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -37,9 +37,9 @@ pub struct Linter<'a> {
 
 /// Everything that came of it.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct LintOutcome {
     /// In the order in which they were first seen.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<RuleFinding>,
     /// Scripts that failed while they ran.
     pub failures: Vec<ScriptError>,
     /// What scripts printed, with their rules' names.
@@ -212,7 +212,7 @@ impl<'a> Linter<'a> {
         *self.private[file.index()].get_or_insert(self.names.private(file))
     }
 
-    fn store(&mut self, event: &Event<'_>, kind: StoreKind, at: Place, length: u64) -> Who {
+    fn store(&mut self, event: &Event<'_>, kind: StoreKind, at: PmPlace, length: u64) -> Who {
         let who = self.who(event, true);
         // What goes to a private mapping is lost anyway.
         if self.private(at.pm.file()) {
@@ -249,7 +249,7 @@ impl<'a> Linter<'a> {
         who
     }
 
-    fn flush(&mut self, event: &Event<'_>, kind: FlushKind, at: Place) {
+    fn flush(&mut self, event: &Event<'_>, kind: FlushKind, at: PmPlace) {
         let who = self.who(event, true);
         if self.private(at.pm.file()) {
             self.memory.tracker.uncertain(who.thread);
@@ -354,12 +354,12 @@ impl<'a> Linter<'a> {
     }
 
     /// The findings, in the order in which they were first seen.
-    pub fn finish(self) -> Vec<Finding> {
+    pub fn finish(self) -> Vec<RuleFinding> {
         self.conclude().findings
     }
 
     /// The findings, and what became of the scripts.
-    pub fn conclude(mut self) -> Outcome {
+    pub fn conclude(mut self) -> LintOutcome {
         let mut leftovers = self.leftovers.take().unwrap_or_default();
         leftovers.conclude(&self.origins, &self.memory.tracker, self.names);
         let transactions = self.transactions.take();
@@ -378,7 +378,7 @@ impl<'a> Linter<'a> {
             transactions: &transactions,
             totals: &totals,
         };
-        let mut outcome = Outcome::default();
+        let mut outcome = LintOutcome::default();
         for rule in &mut self.rules {
             rule.finish(&scene, &mut outcome.findings);
         }
@@ -394,7 +394,7 @@ impl<'a> Linter<'a> {
                 .extend(printed.map(|line| (script.id().to_string(), line)));
         }
         outcome.findings.sort_by(|a, b| {
-            let key = |finding: &Finding| (finding.first_order, finding.site, finding.context);
+            let key = |finding: &RuleFinding| (finding.first_order, finding.site, finding.context);
             key(a).cmp(&key(b)).then_with(|| a.rule.cmp(&b.rule))
         });
         outcome
@@ -425,7 +425,7 @@ impl Linter<'_> {
         &mut self,
         event: &Event<'_>,
         who: Who,
-        (kind, at, length): (StoreKind, Place, u64),
+        (kind, at, length): (StoreKind, PmPlace, u64),
         value: Option<u64>,
     ) {
         let mut facts = self.facts(event, who);
@@ -440,7 +440,7 @@ impl Linter<'_> {
         event: &Event<'_>,
         who: Who,
         kind: FlushKind,
-        at: Place,
+        at: PmPlace,
         found: Flushed,
     ) {
         let mut facts = self.facts(event, who);

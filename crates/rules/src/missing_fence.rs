@@ -1,7 +1,7 @@
 //! A flush that no fence waits for.
 
 use crate::rule::{Draft, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::x86::Line;
 use crashpoint_persist::memory::{LineId, Origin};
 use crashpoint_trace::ThreadIndex;
@@ -54,7 +54,7 @@ struct Unfenced<'a> {
 }
 
 impl Rule for MissingFence {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
         let threads = scene.tracker.threads();
         let waiting = threads.flat_map(|thread| {
             let lines = scene.tracker.unfenced(thread);

@@ -2,7 +2,7 @@
 
 use crate::leftovers::Left;
 use crate::rule::{Draft, Path, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity, Step};
+use crate::{HistoryStep, RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::Origin;
 
 pub const INFO: RuleInfo = RuleInfo {
@@ -51,7 +51,7 @@ pub(crate) struct MissingFlush {
 }
 
 impl Rule for MissingFlush {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
         let left = scene
             .leftovers
             .missing
@@ -98,7 +98,7 @@ fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
 }
 
 /// The line's last flush, what was stored to it since, and the store in question.
-pub(crate) fn history(scene: &Scene<'_>, left: &Left) -> Vec<Step> {
+pub(crate) fn history(scene: &Scene<'_>, left: &Left) -> Vec<HistoryStep> {
     const OTHERS: usize = 4;
     let Some(line) = scene.tracker.line(left.line) else {
         return Vec::new();

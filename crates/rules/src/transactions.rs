@@ -27,7 +27,9 @@ use crate::intervals::Intervals;
 use crate::mappings::Mappings;
 use crashpoint_persist::memory::Origin;
 use crashpoint_persist::memory::x86::{Mark, Who};
-use crashpoint_trace::{Arguments, ContextId, Place, PmAddress, ProcessIndex, SiteId, ThreadIndex};
+use crashpoint_trace::{
+    Arguments, ContextId, PmAddress, PmPlace, ProcessIndex, SiteId, ThreadIndex,
+};
 use library::{Library, Role};
 use rustc_hash::FxHashMap;
 use state::{OpenCall, State, Unlogged};
@@ -277,7 +279,7 @@ impl Transactions {
         names: &dyn Names,
         who: Who,
         context: ContextId,
-        at: Place,
+        at: PmPlace,
         length: u64,
     ) {
         let state = self.threads.get(who.thread.index());
@@ -286,7 +288,7 @@ impl Transactions {
         }
     }
 
-    fn store_at_work(&mut self, process: ProcessIndex, who: Who, at: Place, length: u64) {
+    fn store_at_work(&mut self, process: ProcessIndex, who: Who, at: PmPlace, length: u64) {
         let state = &mut self.threads[who.thread.index()];
         let end = at.address.saturating_add(length);
         if self.blind {

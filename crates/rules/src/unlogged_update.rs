@@ -1,7 +1,7 @@
 //! Changing in a transaction what is not in its log.
 
 use crate::rule::{Draft, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::x86::Mark;
 
 pub const INFO: RuleInfo = RuleInfo {
@@ -46,7 +46,7 @@ pub(crate) struct UnloggedUpdate {
 }
 
 impl Rule for UnloggedUpdate {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
         let unlogged = &scene.transactions.unlogged;
         let unlogged = unlogged.iter().map(|(origin, found)| (*origin, *found));
         for (path, found) in by_path(scene.origins, unlogged) {

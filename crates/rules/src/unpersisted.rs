@@ -3,7 +3,7 @@
 use crate::leftovers::Left;
 use crate::missing_flush::history;
 use crate::rule::{Draft, Path, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::Origin;
 
 pub const INFO: RuleInfo = RuleInfo {
@@ -48,7 +48,7 @@ pub(crate) struct Unpersisted {
 }
 
 impl Rule for Unpersisted {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
         let left = scene
             .leftovers
             .volatile

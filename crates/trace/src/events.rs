@@ -13,10 +13,10 @@ use crate::sites::SiteCache;
 use crate::space::Space;
 use crate::threads::find_file;
 use crate::{
-    ContextId, Event, EventKind, Place, Problem, ProblemKind, ProcessIndex, Recording, SiteId,
+    ContextId, Event, EventKind, PmPlace, Problem, ProblemKind, ProcessIndex, Recording, SiteId,
     ThreadIndex,
 };
-use crashpoint_abi::record::{self, Memory, Payload, Record, SyncKind};
+use crashpoint_abi::record::{self, Memory, Payload, Record, ThreadSync};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -251,7 +251,7 @@ impl<'a> Events<'a> {
         let Some(range) = Range::of(&record.payload) else {
             let kind = range::plain(&record.payload);
             if let Payload::Sync {
-                kind: SyncKind::Fork,
+                kind: ThreadSync::Fork,
                 object,
             } = record.payload
             {
@@ -269,7 +269,7 @@ impl<'a> Events<'a> {
             && range.length > 0
         {
             let part = Part {
-                place: Place {
+                place: PmPlace {
                     address: range.address,
                     pm: extent.pm(range.address),
                 },

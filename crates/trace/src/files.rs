@@ -21,7 +21,7 @@ mod weave;
 mod writer;
 
 pub use before::{BeforeWriter, FOLDER as BEFORE_FOLDER};
-pub use format::{Ended, FORMAT_VERSION, RawFrame, Start};
+pub use format::{FORMAT_VERSION, ProgramEnd, RawFrame, Start};
 pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind, Remark};
 pub use reader::FileRecording;
 pub use weave::{WOVEN_FOLDER, WeaveError, weave};
@@ -263,7 +263,7 @@ pub struct Before<'a> {
 
 /// One function of a call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Frame {
+pub struct StackFrame {
     /// The binary or library it lies in, and where, from its beginning.
     pub module: String,
     pub offset: u64,

@@ -1,6 +1,6 @@
 //! The processes of a recording and the persistent files they share.
 
-use crate::meta::{Head, Line, Meta};
+use crate::meta::{Head, Meta, MetaLine};
 use crate::{FileIndex, OpenError, OpenErrorKind, PmAddress, ProcessIndex};
 use crashpoint_abi::Level;
 use crashpoint_ir::ModelId;
@@ -200,10 +200,10 @@ fn add_line(
     folder: &Path,
     process: &mut Process,
     table: &mut FileTable,
-    line: Line,
+    line: MetaLine,
 ) -> Result<(), OpenError> {
     match line {
-        Line::Module(module) => process.modules.push(LoadedModule {
+        MetaLine::Module(module) => process.modules.push(LoadedModule {
             model: module.model,
             site_base: module.site_base,
             site_count: module.site_count,
@@ -211,19 +211,19 @@ fn add_line(
             bias: module.bias,
             globals: module.globals,
         }),
-        Line::Library(library) => process.libraries.push(Library {
+        MetaLine::Library(library) => process.libraries.push(Library {
             path: library.path.into(),
             base: library.base,
             end: library.end,
             instrumented: library.instrumented,
         }),
-        Line::End(end) => {
+        MetaLine::End(end) => {
             process.end = ProcessEnd::Seen {
                 how: end.how,
                 code: end.code,
             };
         }
-        Line::File(file) => {
+        MetaLine::File(file) => {
             let entry = PmFile {
                 path: file.path.into(),
                 device: file.device,

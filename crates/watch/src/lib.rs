@@ -21,6 +21,7 @@
 //! and its results are its own, but for the refusals above. In its memory there may be a library of
 //! ours (see `syscallbuf`), which is gone from its environment before `main`.
 
+mod affinity;
 mod before;
 mod calls;
 mod descriptors;
@@ -28,21 +29,20 @@ mod error;
 mod filter;
 mod inodes;
 mod launch;
-mod lives;
 mod mappings;
 mod paths;
 mod ptrace;
-mod quiet;
 mod session;
 mod stacks;
 mod stores;
 mod syscallbuf;
 mod table;
+mod task_lifecycle;
 mod tasks;
 mod timer;
 mod watcher;
 
-pub use crashpoint_trace::files::{Ended, Remark};
+pub use crashpoint_trace::files::{ProgramEnd, Remark};
 pub use error::WatchError;
 
 use std::ffi::OsString;
@@ -83,7 +83,7 @@ pub enum Stdin<'a> {
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    pub ended: Ended,
+    pub ended: ProgramEnd,
     /// Calls that were recorded.
     pub calls: u64,
     /// What could not be understood, or was done differently; in the recording too.

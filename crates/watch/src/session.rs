@@ -1,18 +1,18 @@
 //! One recording, from the command to the finished folder.
 
-use crate::descriptors::{Description, Streams, Table};
+use crate::affinity::{NoStopSignals, SharedCpu};
+use crate::descriptors::{Description, DescriptorTable, Streams};
 use crate::inodes::Number;
 use crate::launch::{self, Standard};
 use crate::ptrace::Tid;
-use crate::quiet::{NoStopSignals, Together};
 use crate::stacks::Stacks;
 use crate::stores::Stores;
 use crate::syscallbuf::SyscallBuffer;
-use crate::tasks::{Place, Process, Tasks};
+use crate::tasks::{PathBase, Tasks, TracedProcess};
 use crate::timer::Timer;
 use crate::watcher::Watcher;
 use crate::{Options, Recorded, Stdin, WatchError, before};
-use crashpoint_trace::files::{Ended, Remark, Start, Stream, Writer};
+use crashpoint_trace::files::{ProgramEnd, Remark, Start, Stream, Writer};
 use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::cell::RefCell;
@@ -105,7 +105,7 @@ fn watch(
         fatal: None,
         syscallbuf,
         stores,
-        together: Together::new(),
+        shared_cpu: SharedCpu::new(),
         deferred: None,
         settled: None,
         buffer: Vec::new(),
@@ -116,7 +116,7 @@ fn watch(
         what: "start the program",
         source,
     })?;
-    watcher.together.hold(started.tid);
+    watcher.shared_cpu.hold(started.tid);
     watcher.run(started.tid, running)?;
     if let Some(error) = started.failed(options) {
         return Err(error);
@@ -177,7 +177,7 @@ impl StandardFiles {
 impl Watcher<'_> {
     /// Knows the first process, with what its standard descriptors are.
     fn first(&mut self, tid: Tid, files: &StandardFiles) -> Result<(), WatchError> {
-        let table = RefCell::new(Table::default());
+        let table = RefCell::new(DescriptorTable::default());
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let ends = [
             (
@@ -209,12 +209,12 @@ impl Watcher<'_> {
             }
         }
         let number = self.tasks.next_process();
-        let process = Process {
+        let process = TracedProcess {
             number,
             leader: tid,
             pidfd: Rc::new(self.pidfd(tid)?),
             files: Rc::new(table),
-            place: Rc::new(RefCell::new(Place::default())),
+            place: Rc::new(RefCell::new(PathBase::default())),
             space: Rc::default(),
         };
         self.timer.add(tid);
@@ -226,11 +226,11 @@ impl Watcher<'_> {
             return Err(error);
         }
         let ended = match (self.timer.fired(), self.ended) {
-            (Some(after), _) => Ended::TimedOut {
+            (Some(after), _) => ProgramEnd::TimedOut {
                 after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
             },
             (None, Some(ended)) => ended,
-            (None, None) => Ended::Killed {
+            (None, None) => ProgramEnd::Killed {
                 signal: libc::SIGKILL,
             },
         };

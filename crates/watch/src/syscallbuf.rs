@@ -9,10 +9,10 @@
 
 use crate::WatchError;
 use crate::calls::{Arguments, read_at};
-use crate::descriptors::{Description, Subject};
+use crate::descriptors::{Description, FdTarget};
 use crate::ptrace::{Registers, Stop, Tid};
 use crate::stacks::Snapshot;
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_abi::syscallbuf::{self, Shared, WriteRecord};
 use crashpoint_trace::files::{Remark, StackId, SystemCall};
 use memmap2::MmapRaw;
@@ -258,7 +258,7 @@ impl Watcher<'_> {
             buffer.fresh += 1;
             buffer.ends.insert(written.descriptor, written.end);
             let taken = written.bytes.len() as u64;
-            if let (Subject::Inode(inode), 1..) = (description.subject, taken) {
+            if let (FdTarget::Inode(inode), 1..) = (description.target, taken) {
                 let number = SystemCall(libc::SYS_write as u16);
                 let offset = written.end.saturating_sub(taken);
                 let flags = description.flags.get();
@@ -304,7 +304,7 @@ impl Watcher<'_> {
     /// Whether further writes to a description need not stop, once this one has returned.
     pub fn can_mark(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         arguments: &Arguments,
         description: &Description,
     ) -> bool {
@@ -324,7 +324,7 @@ impl Watcher<'_> {
     }
 
     /// After a write: the next ones need not stop.
-    pub fn mark(&mut self, by: By<'_>, arguments: &Arguments, end: u64) {
+    pub fn mark(&mut self, by: CallContext<'_>, arguments: &Arguments, end: u64) {
         if let Some(buffer) = &mut self.syscallbuf {
             let descriptor = arguments.descriptor(0);
             buffer.caller = Some((by.tid, by.registers.rip));
@@ -341,7 +341,7 @@ impl Watcher<'_> {
     }
 
     /// A new program runs: the library is gone with the one it was in.
-    pub fn end_near(&mut self) {
+    pub fn end_syscallbuf(&mut self) {
         let was_there =
             |buffer: &mut SyscallBuffer| buffer.shared().ready.load(Ordering::Acquire) == 1;
         self.syscallbuf.take_if(was_there);

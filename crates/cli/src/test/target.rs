@@ -49,7 +49,7 @@ pub enum TargetError {
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] locate::LocateError),
     #[error(
         "`{program}` runs no code that was built to be recorded: build it with crashpoint-cc or \
          crashpoint-c++, or link it to a library that was"

@@ -13,7 +13,7 @@ use crashpoint_check::worker::{Worker, WorkerError};
 use crashpoint_persist::graph::{Node, NodeId};
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{
-    Crash, Finding, Location, Place, Report, Rule, Severity, Spot, Step, TestFigures,
+    Crash, FileRange, Finding, Location, Report, Rule, Severity, Spot, Step, TestFigures,
 };
 use crashpoint_states::representative::Facts;
 
@@ -425,7 +425,7 @@ impl Teller<'_> {
             location: main.and_then(|node| self.location(node, far)),
             stack,
             history: self.history(cause, far),
-            place: stored.map(|node| Place {
+            place: stored.map(|node| FileRange {
                 file: self
                     .prepared
                     .recording
@@ -448,7 +448,7 @@ impl Teller<'_> {
                 found: detail.found.clone(),
                 states: cause.states,
                 found_by: cause.found_by.to_owned(),
-                mended: cause.mended_by_persisting,
+                fix_verified: cause.mended_by_persisting,
                 replay: format!("crashpoint replay {folder}"),
                 ..Crash::default()
             }),

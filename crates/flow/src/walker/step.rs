@@ -9,7 +9,7 @@ use crashpoint_trace::flow::FlowEvent;
 use std::rc::Rc;
 
 /// More segments without a record than any code has in a row, unless it loops for ever.
-const MOST_SILENT: u32 = 100_000;
+const MAX_SILENT: u32 = 100_000;
 
 impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F> {
     /// Goes on until a call or the end of the activation. `roots` were defined before: parameters,
@@ -24,7 +24,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
                 self.silent = 0;
             } else {
                 self.silent += 1;
-                if self.silent > MOST_SILENT {
+                if self.silent > MAX_SILENT {
                     return Err(Lost);
                 }
             }

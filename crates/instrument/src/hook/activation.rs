@@ -11,7 +11,7 @@ use crate::llvm::{Builder, Value};
 use crate::lower::FunctionPlan;
 use crate::mode::Mode;
 use crate::object::Object;
-use crashpoint_abi::Frame;
+use crashpoint_abi::ShadowFrame;
 use crashpoint_abi::layout::{detail, offsets};
 
 pub struct Activation {
@@ -241,7 +241,7 @@ impl Body<'_> {
 
     pub fn exit(&self, anchor: Value) {
         let build = self.build();
-        let size = size_of::<Frame>() as i64;
+        let size = size_of::<ShadowFrame>() as i64;
         if let Entry::Late { slot } = self.activation.entry {
             let thread = build.load(build.pointer, slot);
             let entered = build.is_not_zero(build.address(thread));

@@ -1,7 +1,7 @@
 //! However a process lives and ends, what it did is on record.
 
 use crate::support::{Bench, Link, Recording, Run, What};
-use crashpoint_abi::record::{StoreKind, SyncKind};
+use crashpoint_abi::record::{StoreKind, ThreadSync};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 
@@ -32,7 +32,7 @@ fn constructors_exit_handlers_and_destructors_are_recorded() {
     let run = recording.run();
     assert_eq!(sites(run), [2, 8, 9]);
     assert_eq!(run.end(), Some(("exit", 5)));
-    assert_eq!(run.syncs(SyncKind::ProcessExit), [0]);
+    assert_eq!(run.syncs(ThreadSync::ProcessExit), [0]);
     assert_eq!(run.streams[&0].in_window, 0);
 }
 
@@ -157,13 +157,13 @@ fn a_forked_child_records_under_its_own_name() {
     assert_eq!(child.lines("module"), parent.lines("module"));
     assert_eq!(child.lines("file"), parent.lines("file"));
     assert_eq!(
-        parent.syncs(SyncKind::Fork),
+        parent.syncs(ThreadSync::Fork),
         [child.meta[0]["pid"].as_u64().unwrap()]
     );
     let fork = parent
         .events()
         .into_iter()
-        .find(|event| matches!(event.what, What::Sync(SyncKind::Fork, _)))
+        .find(|event| matches!(event.what, What::Sync(ThreadSync::Fork, _)))
         .unwrap();
     assert_eq!(fork.site, 51);
     let events = child.events();

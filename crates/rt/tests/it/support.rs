@@ -166,7 +166,7 @@ pub enum What {
     Opaque,
     Call(Vec<u64>),
     Return(u64),
-    Sync(record::SyncKind, u64),
+    Sync(record::ThreadSync, u64),
     Map {
         address: u64,
         length: u64,
@@ -437,7 +437,7 @@ impl Run {
             .collect()
     }
 
-    pub fn syncs(&self, kind: record::SyncKind) -> Vec<u64> {
+    pub fn syncs(&self, kind: record::ThreadSync) -> Vec<u64> {
         self.events()
             .into_iter()
             .filter_map(|event| match event.what {

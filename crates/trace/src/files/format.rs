@@ -15,7 +15,7 @@
 //! Bump [`FORMAT_VERSION`] whenever a type that is written changes: there is no migration, a
 //! recording is read by the version that wrote it.
 
-use super::{Call, Frame, InodeId, InodeKind, Remark, Slot};
+use super::{Call, InodeId, InodeKind, Remark, Slot, StackFrame};
 use serde::{Deserialize, Serialize};
 
 /// Of everything below `files/`.
@@ -44,7 +44,7 @@ pub struct Start {
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ended {
+pub enum ProgramEnd {
     Exited(u8),
     Killed {
         signal: i32,
@@ -96,7 +96,7 @@ pub(super) enum Record<'a> {
     Stores {
         before: u64,
     },
-    End(Ended),
+    End(ProgramEnd),
 }
 
 /// A record of `symbols`.
@@ -104,7 +104,7 @@ pub(super) enum Record<'a> {
 pub(super) struct Symbol {
     pub(super) at: RawFrame,
     /// Innermost first: more than one where functions were inlined.
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Vec<StackFrame>,
 }
 
 /// A record of `before/index`.

@@ -13,11 +13,11 @@ mod contents;
 
 use super::format::{CALLS, FOLDER, Record, SYMBOLS};
 use super::{
-    Call, Effect, FileRecording, Frame, InodeId, OpenError, RawFrame, SourceLine, StackId,
+    Call, Effect, FileRecording, InodeId, OpenError, RawFrame, SourceLine, StackFrame, StackId,
     SystemCall, Through, Writer,
 };
 use crate::program::Program;
-use crate::{ContextId, Event, EventKind, Place, Recording, SiteId};
+use crate::{ContextId, Event, EventKind, PmPlace, Recording, SiteId};
 use contents::Contents;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
@@ -119,7 +119,7 @@ struct Weaver<'a, Events: Iterator<Item = Event<'a>>> {
     /// Numbers of the models as modules of the recording.
     modules: FxHashMap<usize, u32>,
     stacks: FxHashMap<(SiteId, ContextId), StackId>,
-    symbols: Vec<(RawFrame, Vec<Frame>)>,
+    symbols: Vec<(RawFrame, Vec<StackFrame>)>,
     order: u64,
     /// Whether something may have been stored while pages were compared.
     races: bool,
@@ -212,7 +212,7 @@ impl<'a, Events: Iterator<Item = Event<'a>>> Weaver<'a, Events> {
         Ok(())
     }
 
-    fn store(&mut self, event: &Event<'_>, place: Place, bytes: &[u8]) -> io::Result<()> {
+    fn store(&mut self, event: &Event<'_>, place: PmPlace, bytes: &[u8]) -> io::Result<()> {
         let file = self.memory.file(place.pm.file());
         let Some(&inode) = self.files.get(&(file.device, file.inode)) else {
             return Ok(());
@@ -292,7 +292,7 @@ impl<'a, Events: Iterator<Item = Event<'a>>> Weaver<'a, Events> {
             offset: u64::MAX - u64::from(site.0),
         };
         let places = std::iter::once(&resolved.place).chain(&resolved.inlined);
-        let frames = places.map(|place| Frame {
+        let frames = places.map(|place| StackFrame {
             module: path.clone(),
             offset: at.offset,
             function: place.function.clone(),

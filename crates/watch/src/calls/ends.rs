@@ -1,10 +1,10 @@
 //! What ends with a process or with its program: mappings, descriptors, calls in flight.
 
-use super::{Pending, What};
+use super::{CallInProgress, PendingCall};
 use crate::WatchError;
-use crate::descriptors::Table;
+use crate::descriptors::DescriptorTable;
 use crate::ptrace::{self, Tid};
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Effect, Remark, SystemCall};
 use rustix::fs::{AtFlags, CWD};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ impl Watcher<'_> {
     /// What was closed, if that matters.
     pub fn emit_closed(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         closed: Vec<Effect<'static>>,
     ) -> Result<(), WatchError> {
         let Some(Effect::LastClose { inode }) = closed.first() else {
@@ -25,8 +25,8 @@ impl Watcher<'_> {
     }
 
     /// A thread dies within a call. What the call did is not known unless it shows.
-    pub fn interrupted(&mut self, tid: Tid, pending: Pending) -> Result<(), WatchError> {
-        let by = By {
+    pub fn interrupted(&mut self, tid: Tid, pending: CallInProgress) -> Result<(), WatchError> {
+        let by = CallContext {
             tid,
             number: pending.arguments.number,
             registers: &pending.registers,
@@ -34,14 +34,14 @@ impl Watcher<'_> {
         let name = crate::table::name(by.number);
         let reason = || "the program was killed within it".to_owned();
         match *pending.what {
-            What::Output(_)
-            | What::Duplicate(_)
-            | What::SetFlags(_)
-            | What::Place
-            | What::Sync(_)
-            | What::Map(_) => Ok(()),
+            PendingCall::Output(_)
+            | PendingCall::Duplicate(_)
+            | PendingCall::SetFlags(_)
+            | PendingCall::PathBase
+            | PendingCall::Sync(_)
+            | PendingCall::Map(_) => Ok(()),
             // Dies by `exit`: other threads are killed wherever they are.
-            What::Write(write) => {
+            PendingCall::Write(write) => {
                 let text = format!("{name}(\"{}\")", self.inodes.path(write.inode));
                 let closed = self.release([write.description]);
                 self.emit_closed(by, closed)?;
@@ -50,18 +50,18 @@ impl Watcher<'_> {
                     reason: reason(),
                 })
             }
-            What::Move(_)
-            | What::Open(_)
-            | What::Rename(_)
-            | What::Link(_)
-            | What::Create(_)
-            | What::Unlink(_)
-            | What::Resize(_)
-            | What::Attribute(_)
-            | What::Xattr(_)
-            | What::Remap(_)
-            | What::Remove(_)
-            | What::Clone(_) => self.remark(Remark::Unseen {
+            PendingCall::Move(_)
+            | PendingCall::Open(_)
+            | PendingCall::Rename(_)
+            | PendingCall::Link(_)
+            | PendingCall::Create(_)
+            | PendingCall::Unlink(_)
+            | PendingCall::Resize(_)
+            | PendingCall::Attribute(_)
+            | PendingCall::Xattr(_)
+            | PendingCall::Remap(_)
+            | PendingCall::Remove(_)
+            | PendingCall::Clone(_) => self.remark(Remark::Unseen {
                 text: format!("{name}(…)"),
                 reason: reason(),
             }),
@@ -75,7 +75,7 @@ impl Watcher<'_> {
         };
         let number = SystemCall(libc::SYS_exit_group as u16);
         let registers = ptrace::registers(tid).unwrap_or(NO_REGISTERS);
-        let by = By {
+        let by = CallContext {
             tid,
             number,
             registers: &registers,
@@ -104,7 +104,7 @@ impl Watcher<'_> {
     pub fn exec_done(&mut self, tid: Tid) -> Result<(), WatchError> {
         let number = SystemCall(libc::SYS_execve as u16);
         let registers = ptrace::registers(tid).unwrap_or(NO_REGISTERS);
-        let by = By {
+        let by = CallContext {
             tid,
             number,
             registers: &registers,
@@ -145,7 +145,7 @@ impl Watcher<'_> {
     }
 }
 
-fn all(mut table: Table) -> Vec<Rc<crate::descriptors::Description>> {
+fn all(mut table: DescriptorTable) -> Vec<Rc<crate::descriptors::Description>> {
     let numbers = table.numbers();
     numbers
         .into_iter()

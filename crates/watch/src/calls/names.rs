@@ -1,12 +1,12 @@
 //! Calls that change directories.
 
 use super::resolve::{Incoming, Named};
-use super::{Arguments, Entry, What};
+use super::{Arguments, EntryAction, PendingCall};
 use crate::WatchError;
 use crate::before::{self, Found};
 use crate::inodes::Number;
 use crate::paths;
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Effect, InodeId, Remark, Slot};
 use rustix::fs::AtFlags;
 
@@ -62,31 +62,29 @@ fn pair(arguments: &Arguments) -> Pair {
 }
 
 impl Watcher<'_> {
-    pub fn look_at_rename(
+    pub fn enter_rename(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    ) -> Result<EntryAction, WatchError> {
         let asked = pair(arguments);
         let Some(from) = self.named(by, asked.from.0, asked.from.1, false)? else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let Some(to) = self.named(by, asked.to.0, asked.to.1, false)? else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         if from.at.stat.is_none() || from.directory.is_none() && to.directory.is_none() {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         self.compare_mapped(by, from.inode)?;
         let flags = asked.flags as u32;
-        Ok(Entry::wait_for(What::Rename(Box::new(Rename {
-            from,
-            to,
-            flags,
-        }))))
+        Ok(EntryAction::wait_for(PendingCall::Rename(Box::new(
+            Rename { from, to, flags },
+        ))))
     }
 
-    pub fn renamed(&mut self, by: By<'_>, rename: Rename) -> Result<(), WatchError> {
+    pub fn exit_rename(&mut self, by: CallContext<'_>, rename: Rename) -> Result<(), WatchError> {
         let Rename { from, to, flags } = rename;
         let name = crate::table::name(by.number);
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
@@ -175,37 +173,41 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn look_at_link(&mut self, by: By<'_>, arguments: &Arguments) -> Result<Entry, WatchError> {
+    pub fn enter_link(
+        &mut self,
+        by: CallContext<'_>,
+        arguments: &Arguments,
+    ) -> Result<EntryAction, WatchError> {
         let asked = pair(arguments);
         let flags = asked.flags as i32;
         let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
         let Some(to) = self.named(by, asked.to.0, asked.to.1, false)? else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         if to.directory.is_none() || to.at.stat.is_some() {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         let Some(path) = self.text(by.tid, asked.from.1) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let given = String::from_utf8_lossy(&path).into_owned();
         let Ok(at) = self.at(by.tid, asked.from.0, path) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let Ok(stat) = paths::stat(&at, &at.path, follow || at.path.is_empty()) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let inode = self.inodes.find(Number::from(&stat));
         let shown = inode.map_or(given, |inode| self.inodes.path(inode).to_string());
         self.compare_mapped(by, inode)?;
-        Ok(Entry::wait_for(What::Link(Box::new(Link {
+        Ok(EntryAction::wait_for(PendingCall::Link(Box::new(Link {
             inode,
             shown,
             to,
         }))))
     }
 
-    pub fn linked(&mut self, by: By<'_>, link: Link) -> Result<(), WatchError> {
+    pub fn exit_link(&mut self, by: CallContext<'_>, link: Link) -> Result<(), WatchError> {
         let Link { inode, shown, to } = link;
         let name = crate::table::name(by.number);
         let text = format!("{name}(\"{shown}\", \"{}\")", to.shown);
@@ -224,11 +226,11 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn look_at_create(
+    pub fn enter_create(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    ) -> Result<EntryAction, WatchError> {
         let values = &arguments.values;
         let (directory, path) = match arguments.call() {
             libc::SYS_mkdir | libc::SYS_mknod => (libc::AT_FDCWD, values[0]),
@@ -240,13 +242,15 @@ impl Watcher<'_> {
         match self.named(by, directory, path, false)? {
             Some(name) if name.directory.is_some() && name.at.stat.is_none() => {
                 self.compare_mapped(by, None)?;
-                Ok(Entry::wait_for(What::Create(Box::new(Create { name }))))
+                Ok(EntryAction::wait_for(PendingCall::Create(Box::new(
+                    Create { name },
+                ))))
             }
-            _ => Ok(Entry::Pass),
+            _ => Ok(EntryAction::Pass),
         }
     }
 
-    pub fn created(&mut self, by: By<'_>, create: Create) -> Result<(), WatchError> {
+    pub fn exit_create(&mut self, by: CallContext<'_>, create: Create) -> Result<(), WatchError> {
         let Create { name } = create;
         let call = crate::table::name(by.number);
         let text = format!("{call}(\"{}\")", name.shown);
@@ -276,11 +280,11 @@ impl Watcher<'_> {
         self.emit(by, &text, effects)
     }
 
-    pub fn look_at_unlink(
+    pub fn enter_unlink(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    ) -> Result<EntryAction, WatchError> {
         let values = &arguments.values;
         let (directory, path) = match arguments.call() {
             libc::SYS_unlinkat => (arguments.descriptor(0), values[1]),
@@ -289,13 +293,15 @@ impl Watcher<'_> {
         match self.named(by, directory, path, false)? {
             Some(name) if name.directory.is_some() && name.inode.is_some() => {
                 self.compare_mapped(by, name.inode)?;
-                Ok(Entry::wait_for(What::Unlink(Box::new(Unlink { name }))))
+                Ok(EntryAction::wait_for(PendingCall::Unlink(Box::new(
+                    Unlink { name },
+                ))))
             }
-            _ => Ok(Entry::Pass),
+            _ => Ok(EntryAction::Pass),
         }
     }
 
-    pub fn unlinked(&mut self, by: By<'_>, unlink: Unlink) -> Result<(), WatchError> {
+    pub fn exit_unlink(&mut self, by: CallContext<'_>, unlink: Unlink) -> Result<(), WatchError> {
         let Unlink { name } = unlink;
         let call = crate::table::name(by.number);
         let text = format!("{call}(\"{}\")", name.shown);

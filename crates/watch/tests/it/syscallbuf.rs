@@ -1,7 +1,7 @@
 //! Writes that do not stop the program are recorded as those that do.
 
 use crate::support::{compile, effect, scratch, syscallbuf, watch_with};
-use crashpoint_trace::files::{Ended, FileRecording};
+use crashpoint_trace::files::{FileRecording, ProgramEnd};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn told(recording: &FileRecording) -> Vec<String> {
     told.collect()
 }
 
-fn record(program: &str, library: Option<&Path>) -> (FileRecording, Ended) {
+fn record(program: &str, library: Option<&Path>) -> (FileRecording, ProgramEnd) {
     let scratch = scratch();
     let binary = compile(Path::new(env!("CARGO_TARGET_TMPDIR")), program);
     let command: [OsString; 1] = [binary.into()];
@@ -35,7 +35,7 @@ fn a_recording_is_the_same_whether_writes_stop_or_not() {
     let (passed, also_ended) = record("streak", Some(&syscallbuf()));
     assert_eq!(
         (ended, also_ended),
-        (Ended::Exited(0), Ended::Exited(0)),
+        (ProgramEnd::Exited(0), ProgramEnd::Exited(0)),
         "{:#?}",
         told(&passed)
     );
@@ -50,5 +50,5 @@ fn a_recording_is_the_same_whether_writes_stop_or_not() {
 fn writes_that_interrupt_writes_are_recorded_in_their_order() {
     // What is recorded is replayed and compared with what is there.
     let (_, ended) = record("interrupted", Some(&syscallbuf()));
-    assert_eq!(ended, Ended::Killed { signal: 9 });
+    assert_eq!(ended, ProgramEnd::Killed { signal: 9 });
 }

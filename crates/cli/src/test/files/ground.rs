@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crashpoint_cc::locate;
 use crashpoint_check::launch;
-use crashpoint_trace::files::{Ended, FileRecording};
+use crashpoint_trace::files::{FileRecording, ProgramEnd};
 use crashpoint_watch as watch;
 
 use super::FilesError;
@@ -190,7 +190,7 @@ impl<'s> Ground<'s> {
         let recorded = watch::record(&options, out)?;
         let recording = FileRecording::open(out)?;
         match recorded.ended {
-            Ended::Exited(0) => Ok(recording),
+            ProgramEnd::Exited(0) => Ok(recording),
             ended => Err(FilesError::Fails {
                 program: command[0].to_string_lossy().into_owned(),
                 end: end(ended),
@@ -244,11 +244,11 @@ fn below(folder: &Path, word: &OsStr, run_in: &Path, base: &Path) -> Option<Path
     Some(rest.to_owned())
 }
 
-pub fn end(ended: Ended) -> String {
+pub fn end(ended: ProgramEnd) -> String {
     match ended {
-        Ended::Exited(code) => format!("exited with status {code}"),
-        Ended::Killed { signal } => format!("was killed by signal {signal}"),
-        Ended::TimedOut { after_ms } => format!("did not end in {} s", after_ms / 1000),
+        ProgramEnd::Exited(code) => format!("exited with status {code}"),
+        ProgramEnd::Killed { signal } => format!("was killed by signal {signal}"),
+        ProgramEnd::TimedOut { after_ms } => format!("did not end in {} s", after_ms / 1000),
     }
 }
 

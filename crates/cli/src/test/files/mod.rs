@@ -52,7 +52,7 @@ pub enum FilesError {
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] locate::LocateError),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("{} could not be copied: {said}", path.display())]

@@ -289,7 +289,7 @@ impl<'a> Teller<'_, 'a> {
                 found: verdict(self.files, phase, ended),
                 states: cause.states,
                 found_by: cause.found_by.to_owned(),
-                mended: syncs.is_some(),
+                fix_verified: syncs.is_some(),
                 because: self.because(cause),
                 replay: format!("crashpoint replay {folder}"),
                 ..Crash::default()

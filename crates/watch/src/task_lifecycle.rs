@@ -2,7 +2,7 @@
 
 use crate::WatchError;
 use crate::ptrace::{self, Registers, Tid};
-use crate::tasks::{Place, Process, State};
+use crate::tasks::{PathBase, TaskState, TracedProcess};
 use crate::watcher::{Watcher, gone};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ impl Watcher<'_> {
             };
             self.timer.add(child);
             let number = self.tasks.next_process();
-            Process {
+            TracedProcess {
                 number,
                 leader: child,
                 pidfd,
@@ -35,7 +35,7 @@ impl Watcher<'_> {
                 },
                 place: match has(libc::CLONE_FS) {
                     true => parent.place,
-                    false => Rc::new(RefCell::new(Place {
+                    false => Rc::new(RefCell::new(PathBase {
                         directory: parent.place.borrow().directory.clone(),
                         other_root: parent.place.borrow().other_root,
                     })),
@@ -47,7 +47,7 @@ impl Watcher<'_> {
             }
         };
         self.add_task(child, process)?;
-        self.together.release();
+        self.shared_cpu.release();
         if self.early.remove(&child) {
             ptrace::go_on(child, 0).or_else(gone)?;
         }
@@ -55,7 +55,7 @@ impl Watcher<'_> {
     }
 
     pub fn exec(&mut self, tid: Tid, former: Tid) -> Result<(), WatchError> {
-        self.end_near();
+        self.end_syscallbuf();
         // Only the thread that called is left, and it has the leader's number from here on.
         if former != tid
             && let Some(caller) = self.tasks.all.remove(&former)
@@ -67,7 +67,7 @@ impl Watcher<'_> {
                 self.forget(other)?;
             }
         }
-        self.set_state(tid, State::Running);
+        self.set_state(tid, TaskState::Running);
         if self.turn == Some(former) {
             self.turn = Some(tid);
         }
@@ -78,7 +78,7 @@ impl Watcher<'_> {
 
     /// It dies, in the middle of a call or not.
     pub fn exiting(&mut self, tid: Tid) -> Result<(), WatchError> {
-        if let State::InCall(pending) = self.set_state(tid, State::Running) {
+        if let TaskState::InCall(pending) = self.set_state(tid, TaskState::Running) {
             self.interrupted(tid, *pending)?;
         }
         self.queue.retain(|queued| *queued != tid);
@@ -97,7 +97,7 @@ impl Watcher<'_> {
         self.stacks.forget(tid);
         let mut left = self.tasks.all.keys();
         if let (Some(last), None) = (left.next(), left.next()) {
-            self.together.hold(*last);
+            self.shared_cpu.hold(*last);
         }
         Ok(())
     }

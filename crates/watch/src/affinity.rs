@@ -39,7 +39,7 @@ impl Drop for NoStopSignals {
 }
 
 /// Holds the watcher and a program of one thread on one processor.
-pub struct Together {
+pub struct SharedCpu {
     /// What the watcher may use.
     own: libc::cpu_set_t,
     held: Option<Held>,
@@ -66,12 +66,12 @@ fn set_affinity(tid: i32, set: &libc::cpu_set_t) -> bool {
     unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), set) == 0 }
 }
 
-impl Together {
-    pub fn new() -> Together {
+impl SharedCpu {
+    pub fn new() -> SharedCpu {
         // SAFETY: see `affinity`.
         let none = unsafe { std::mem::zeroed() };
         let own = affinity(0);
-        Together {
+        SharedCpu {
             over: own.is_none(),
             own: own.unwrap_or(none),
             held: None,
