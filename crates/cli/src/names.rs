@@ -1,6 +1,6 @@
 //! Answers for the rules, out of the recording and the program model.
 
-use crashpoint_rules::Names;
+use crashpoint_rules::ProgramInfo;
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{
     ContextId, FileIndex, ProcessEnd, ProcessIndex, Recording, SiteId, ThreadIndex,
@@ -11,7 +11,7 @@ pub struct Known<'a> {
     pub program: &'a Program,
 }
 
-impl Names for Known<'_> {
+impl ProgramInfo for Known<'_> {
     fn callee(&self, site: SiteId) -> Option<&str> {
         self.program.callee_name(site)
     }

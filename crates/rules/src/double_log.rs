@@ -1,6 +1,6 @@
 //! Logging what is logged already.
 
-use crate::rule::{Draft, Rule, Scene, Tally, by_path};
+use crate::rule::{Draft, Rule, RuleContext, Tally, by_path};
 use crate::transactions::Cover;
 use crate::{RuleFinding, RuleInfo, Severity};
 
@@ -49,15 +49,15 @@ pub(crate) struct DoubleLog {
 }
 
 impl Rule for DoubleLog {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
-        let doubled = &scene.transactions.doubled;
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let doubled = &rule_context.transactions.doubled;
         let doubled = doubled.iter().map(|(origin, doubled)| (*origin, *doubled));
-        for (path, found) in by_path(scene.origins, doubled) {
+        for (path, found) in by_path(rule_context.origins, doubled) {
             let first = found.iter().min_by_key(|(_, found)| found.mark.order);
             let (_, first) = first.expect("never empty");
             let tally = Tally {
                 count: found.iter().map(|(_, found)| found.count).sum(),
-                total: scene.total(path),
+                total: rule_context.total(path),
             };
             let (before, earlier, help) = match first.cover {
                 Cover::Logged(mark) => (
@@ -88,7 +88,7 @@ impl Rule for DoubleLog {
                 },
                 tally,
                 help: help.to_owned(),
-                history: scene.steps([
+                history: rule_context.steps([
                     (first.began, "the transaction begins"),
                     (before, earlier),
                     (first.mark, "logs it again"),

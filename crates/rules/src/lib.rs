@@ -2,13 +2,13 @@
 //!
 //! A rule is a file: its id and manual, what it looks for, its tests. [`RULES`] lists them. The
 //! [`Linter`] feeds a recording once through the line tracker of `crashpoint-persist` and then to
-//! all rules that are switched on. Two analyses serve several rules: `leftovers` (stores that were
+//! all rules that are switched on. Two analyses serve several rules: `unflushed` (stores that were
 //! never flushed) and `transactions` (undo logs). Users add rules of their own as [`Script`]s.
 //!
 //! Rules report what is wrong for certain under the memory model, in the run that was recorded;
 //! what each can still get wrong stands in its manual.
 //!
-//! **Architecture invariant:** pure. A rule sees events and the answers of [`Names`], and returns
+//! **Architecture invariant:** pure. A rule sees events and the answers of [`ProgramInfo`], and returns
 //! [`RuleFinding`]s; nothing here reads a file.
 #![forbid(unsafe_code)]
 
@@ -19,15 +19,15 @@ mod extra_fence;
 mod extra_flush;
 mod finding;
 mod intervals;
-mod leftovers;
 mod linter;
 mod mappings;
 mod missing_fence;
 mod missing_flush;
-mod names;
+mod program_info;
 mod rule;
 mod script;
 mod transactions;
+mod unflushed;
 mod unlogged_update;
 mod unpersisted;
 
@@ -43,7 +43,7 @@ pub use config::{
 };
 pub use finding::{HistoryStep, MODEL, RuleFinding, RuleId, Severity};
 pub use linter::{LintOutcome, Linter};
-pub use names::Names;
+pub use program_info::ProgramInfo;
 pub use rule::RuleInfo;
 pub use script::{Script, ScriptError};
 pub use transactions::watched_calls;

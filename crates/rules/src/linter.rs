@@ -1,15 +1,15 @@
 //! Drives the rules: each event goes once through the tracker, then to whoever asks for it.
 
-use crate::leftovers::Leftovers;
-use crate::rule::{FenceSeen, FlushSeen, Interest, Path, Rule, Scene};
+use crate::rule::{FenceSeen, FlushSeen, Interest, Path, Rule, RuleContext};
 use crate::script::{
     Facts, Handler, Memory, Script, ScriptError, ScriptEvent, Stacks, fence_kind, flush_found,
     flush_kind, store_kind,
 };
 use crate::transactions::{Transactions, World};
+use crate::unflushed::Unflushed;
 use crate::{
-    Basic, Config, Names, RuleFinding, RuleInfo, RuleSettings, Severity, double_log, extra_fence,
-    extra_flush, missing_fence, missing_flush, unlogged_update, unpersisted,
+    Basic, Config, ProgramInfo, RuleFinding, RuleInfo, RuleSettings, Severity, double_log,
+    extra_fence, extra_flush, missing_fence, missing_flush, unlogged_update, unpersisted,
 };
 use crashpoint_persist::memory::x86::{Fenced, Flushed, How, Who};
 use crashpoint_persist::memory::{OriginInfo, Origins, pieces};
@@ -19,11 +19,11 @@ use std::rc::Rc;
 
 /// Watches a recording. Feed it all events in order, then ask for the findings.
 pub struct Linter<'a> {
-    names: &'a dyn Names,
+    program_info: &'a dyn ProgramInfo,
     origins: Origins,
     memory: Memory,
     /// If a rule needs it.
-    leftovers: Option<Leftovers>,
+    unflushed: Option<Unflushed>,
     transactions: Option<Transactions>,
     config: Config,
     rules: Vec<Box<dyn Rule>>,
@@ -113,16 +113,16 @@ fn rules(settings: &RuleSettings) -> Vec<Box<dyn Rule>> {
 }
 
 impl<'a> Linter<'a> {
-    pub fn new(config: Config, names: &'a dyn Names) -> Linter<'a> {
+    pub fn new(config: Config, program_info: &'a dyn ProgramInfo) -> Linter<'a> {
         let on = &config.rules;
         let rules = rules(on);
-        let leftovers = on.missing_flush.enabled || on.unpersisted.enabled;
+        let unflushed = on.missing_flush.enabled || on.unpersisted.enabled;
         let logs = on.double_log.enabled || on.unlogged_update.enabled;
         Linter {
-            names,
+            program_info,
             origins: Origins::default(),
             memory: Memory::default(),
-            leftovers: leftovers.then(Leftovers::default),
+            unflushed: unflushed.then(Unflushed::default),
             transactions: logs.then(|| Transactions::new(&config.transactions)),
             interested: Interested::new(&rules),
             rules,
@@ -209,7 +209,7 @@ impl<'a> Linter<'a> {
         if self.private.len() <= file.index() {
             self.private.resize(file.index() + 1, None);
         }
-        *self.private[file.index()].get_or_insert(self.names.private(file))
+        *self.private[file.index()].get_or_insert(self.program_info.private(file))
     }
 
     fn store(&mut self, event: &Event<'_>, kind: StoreKind, at: PmPlace, length: u64) -> Who {
@@ -227,12 +227,12 @@ impl<'a> Linter<'a> {
             }
             StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => How::Cached,
         };
-        let leftovers = &mut self.leftovers;
+        let unflushed = &mut self.unflushed;
         for piece in pieces(at.pm, length) {
             self.memory.tracker.store(who, how, piece, |line, habits| {
-                if let Some(leftovers) = leftovers {
+                if let Some(unflushed) = unflushed {
                     let origin = who.origin;
-                    leftovers.store(habits, line, origin, kind, piece.mask);
+                    unflushed.store(habits, line, origin, kind, piece.mask);
                 }
             });
             if how == How::Foreign {
@@ -244,7 +244,7 @@ impl<'a> Linter<'a> {
         if let Some(transactions) = &mut self.transactions
             && how != How::Foreign
         {
-            transactions.store(self.names, who, event.context, at, length);
+            transactions.store(self.program_info, who, event.context, at, length);
         }
         who
     }
@@ -256,14 +256,14 @@ impl<'a> Linter<'a> {
             return;
         }
         let address = at.pm;
-        let (leftovers, rules) = (&mut self.leftovers, &mut self.rules);
+        let (unflushed, rules) = (&mut self.unflushed, &mut self.rules);
         let interested = &self.interested.flushes;
         let found = self
             .memory
             .tracker
             .flush(who, kind, address, |line, habits, found| {
-                if let Some(leftovers) = leftovers {
-                    leftovers.flush(habits, line, found);
+                if let Some(unflushed) = unflushed {
+                    unflushed.flush(habits, line, found);
                 }
                 let seen = FlushSeen {
                     who,
@@ -282,8 +282,8 @@ impl<'a> Linter<'a> {
         // A locked instruction that stores is counted by its store.
         let who = self.who(event, kind != FenceKind::Locked);
         let found = self.memory.tracker.fence(who);
-        if let Some(leftovers) = &mut self.leftovers {
-            leftovers.fence(who.thread, who.order);
+        if let Some(unflushed) = &mut self.unflushed {
+            unflushed.fence(who.thread, who.order);
         }
         let seen = FenceSeen { who, kind, found };
         for rule in &self.interested.fences {
@@ -303,7 +303,7 @@ impl<'a> Linter<'a> {
     fn call(&mut self, event: &Event<'_>) {
         let who = self.who(event, matches!(event.kind, EventKind::Call { .. }));
         let world = World {
-            names: self.names,
+            program_info: self.program_info,
             mappings: &self.memory.mappings,
         };
         if let Some(transactions) = &mut self.transactions {
@@ -321,7 +321,7 @@ impl<'a> Linter<'a> {
         };
         if self.wanted(handler) {
             let mut facts = self.facts(event, who);
-            facts.name = self.names.callee(event.site).unwrap_or("").into();
+            facts.name = self.program_info.callee(event.site).unwrap_or("").into();
             match event.kind {
                 EventKind::Call { arguments } => facts.arguments = arguments.iter().collect(),
                 EventKind::Return { value } => facts.value = Some(value),
@@ -332,7 +332,7 @@ impl<'a> Linter<'a> {
     }
 
     fn mapping(&mut self, event: &Event<'_>) {
-        let process = self.names.process(event.thread);
+        let process = self.program_info.process(event.thread);
         match event.kind {
             EventKind::Map { place, length, .. } => {
                 self.memory
@@ -360,27 +360,27 @@ impl<'a> Linter<'a> {
 
     /// The findings, and what became of the scripts.
     pub fn conclude(mut self) -> LintOutcome {
-        let mut leftovers = self.leftovers.take().unwrap_or_default();
-        leftovers.conclude(&self.origins, &self.memory.tracker, self.names);
+        let mut unflushed = self.unflushed.take().unwrap_or_default();
+        unflushed.conclude(&self.origins, &self.memory.tracker, self.program_info);
         let transactions = self.transactions.take();
         let mut transactions =
             transactions.unwrap_or_else(|| Transactions::new(&self.config.transactions));
-        transactions.conclude(self.names);
+        transactions.conclude(self.program_info);
         let mut totals: FxHashMap<Path, u64> = FxHashMap::default();
         for (origin, info) in self.origins.iter() {
             *totals.entry((info.site, info.context)).or_default() += self.origins.events(origin);
         }
-        let scene = Scene {
+        let rule_context = RuleContext {
             origins: &self.origins,
             tracker: &self.memory.tracker,
-            names: self.names,
-            leftovers: &leftovers,
+            program_info: self.program_info,
+            unflushed: &unflushed,
             transactions: &transactions,
             totals: &totals,
         };
         let mut outcome = LintOutcome::default();
         for rule in &mut self.rules {
-            rule.finish(&scene, &mut outcome.findings);
+            rule.finish(&rule_context, &mut outcome.findings);
         }
         for script in &mut self.scripts {
             script.end(&mut self.memory);
@@ -409,11 +409,11 @@ impl Linter<'_> {
     }
 
     fn facts(&mut self, event: &Event<'_>, who: Who) -> Facts {
-        Facts::new(who, self.stacks.of(self.names, event.context))
+        Facts::new(who, self.stacks.of(self.program_info, event.context))
     }
 
     fn tell(&mut self, handler: Handler, facts: Facts) {
-        let process = self.names.process(facts.who.thread);
+        let process = self.program_info.process(facts.who.thread);
         let event = ScriptEvent(Rc::new(facts));
         let scripts = self.scripts.iter_mut().filter(|script| script.has(handler));
         for script in scripts {

@@ -1,7 +1,7 @@
 //! A store to persistent memory that is never flushed.
 
-use crate::leftovers::Left;
-use crate::rule::{Draft, Path, Rule, Scene, Tally, by_path};
+use crate::rule::{Draft, Path, Rule, RuleContext, Tally, by_path};
+use crate::unflushed::Left;
 use crate::{HistoryStep, RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::Origin;
 
@@ -51,24 +51,24 @@ pub(crate) struct MissingFlush {
 }
 
 impl Rule for MissingFlush {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
-        let left = scene
-            .leftovers
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let left = rule_context
+            .unflushed
             .missing
             .iter()
             .map(|left| (left.origin, left));
-        for (path, left) in by_path(scene.origins, left) {
-            let draft = draft(scene, path, &left);
+        for (path, left) in by_path(rule_context.origins, left) {
+            let draft = draft(rule_context, path, &left);
             out.push(draft.finding(INFO.id, self.severity));
         }
     }
 }
 
-fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
+fn draft(rule_context: &RuleContext<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
     let dirty = left.iter().filter(|(_, left)| !left.late);
     let first = dirty.min_by_key(|(_, left)| left.mark.order);
     let (_, first) = first.or(left.first()).expect("never empty");
-    let total = scene.total(path);
+    let total = rule_context.total(path);
     let count: u64 = left.iter().map(|(_, left)| left.count).sum();
     let tally = Tally {
         count: count.min(total),
@@ -93,17 +93,17 @@ fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
         }),
         message,
         help: HELP.to_owned(),
-        history: history(scene, first),
+        history: history(rule_context, first),
     }
 }
 
 /// The line's last flush, what was stored to it since, and the store in question.
-pub(crate) fn history(scene: &Scene<'_>, left: &Left) -> Vec<HistoryStep> {
+pub(crate) fn history(rule_context: &RuleContext<'_>, left: &Left) -> Vec<HistoryStep> {
     const OTHERS: usize = 4;
-    let Some(line) = scene.tracker.line(left.line) else {
+    let Some(line) = rule_context.tracker.line(left.line) else {
         return Vec::new();
     };
-    let mut steps = scene.steps([
+    let mut steps = rule_context.steps([
         (line.flushed_store(), "a store to the line"),
         (line.flush(), "the line is flushed for the last time"),
         (line.fence(), "a fence waits for it"),
@@ -116,22 +116,22 @@ pub(crate) fn history(scene: &Scene<'_>, left: &Left) -> Vec<HistoryStep> {
         } else {
             "stores to the same line"
         };
-        scene.step(writer.mark(), what)
+        rule_context.step(writer.mark(), what)
     });
     steps.extend(others);
     let fate = match left.late {
         true => "stores, and is flushed only because a neighbour in the line is",
         false => "stores, and no flush of the line follows",
     };
-    steps.push(scene.step(left.mark, fate));
+    steps.push(rule_context.step(left.mark, fate));
     steps.sort_by_key(|step| step.order);
     steps
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::leftovers::FENCES_AFTER;
     use crate::testing::{Tape, assert_found};
+    use crate::unflushed::FENCES_AFTER;
     use crashpoint_trace::StoreKind;
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a rule is: something that watches the recording go by and has findings at its end.
 
-use crate::leftovers::{Leftovers, Tracker};
 use crate::transactions::Transactions;
-use crate::{HistoryStep, MODEL, Names, RuleFinding, RuleId, Severity};
+use crate::unflushed::{Tracker, Unflushed};
+use crate::{HistoryStep, MODEL, ProgramInfo, RuleFinding, RuleId, Severity};
 use crashpoint_persist::memory::x86::{Fenced, Flushed, Line, Mark, Who};
 use crashpoint_persist::memory::{LineId, Origin, Origins};
 use crashpoint_trace::{ContextId, FenceKind, PmAddress, SiteId};
@@ -34,11 +34,11 @@ pub(crate) struct FenceSeen {
 }
 
 /// Everything that is known when the recording is over.
-pub(crate) struct Scene<'a> {
+pub(crate) struct RuleContext<'a> {
     pub(crate) origins: &'a Origins,
     pub(crate) tracker: &'a Tracker,
-    pub(crate) names: &'a dyn Names,
-    pub(crate) leftovers: &'a Leftovers,
+    pub(crate) program_info: &'a dyn ProgramInfo,
+    pub(crate) unflushed: &'a Unflushed,
     pub(crate) transactions: &'a Transactions,
     /// Executions of every site with every call path.
     pub(crate) totals: &'a FxHashMap<Path, u64>,
@@ -64,10 +64,10 @@ pub(crate) trait Rule {
 
     fn fence(&mut self, _: &FenceSeen) {}
 
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>);
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>);
 }
 
-impl Scene<'_> {
+impl RuleContext<'_> {
     pub(crate) fn step(&self, mark: Mark, what: impl Into<String>) -> HistoryStep {
         let info = self.origins.info(mark.origin);
         HistoryStep {
@@ -97,7 +97,8 @@ impl Scene<'_> {
 
     pub(crate) fn ended_in_order(&self, origin: Origin) -> bool {
         let thread = self.origins.info(origin).thread;
-        self.names.ended_in_order(self.names.process(thread))
+        self.program_info
+            .ended_in_order(self.program_info.process(thread))
     }
 }
 

@@ -3,7 +3,7 @@
 //! A site is a number; contexts, threads and callees are set where a test needs them. Memory is
 //! one file that is mapped at [`BASE`].
 
-use crate::{Config, Linter, Names, RuleFinding};
+use crate::{Config, Linter, ProgramInfo, RuleFinding};
 use crashpoint_trace::{
     Arguments, ContextId, Event, EventKind, FenceKind, FlushKind, PmAddress, PmPlace, ProcessIndex,
     SiteId, StoreKind, ThreadIndex,
@@ -44,7 +44,7 @@ pub(crate) struct Tape {
     callers: HashMap<u32, (u32, u32)>,
 }
 
-impl Names for Tape {
+impl ProgramInfo for Tape {
     fn callee(&self, site: SiteId) -> Option<&str> {
         self.callees.get(&site.0).copied()
     }

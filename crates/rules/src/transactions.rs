@@ -21,7 +21,7 @@ mod state;
 
 pub(crate) use state::Cover;
 
-use crate::Names;
+use crate::ProgramInfo;
 use crate::config::{Returns, Transactions as Settings};
 use crate::intervals::Intervals;
 use crate::mappings::Mappings;
@@ -61,7 +61,7 @@ pub(crate) struct Unprotected {
 /// What the analysis asks about the world around an event.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
-    pub(crate) names: &'a dyn Names,
+    pub(crate) program_info: &'a dyn ProgramInfo,
     pub(crate) mappings: &'a Mappings,
 }
 
@@ -103,17 +103,19 @@ impl Transactions {
         &mut self.threads[thread.index()]
     }
 
-    fn role(&mut self, names: &dyn Names, site: SiteId) -> Option<Rc<Role>> {
+    fn role(&mut self, program_info: &dyn ProgramInfo, site: SiteId) -> Option<Rc<Role>> {
         let library = &self.library;
         let known = self.roles.entry(site).or_insert_with(|| {
-            let role = names.callee(site).and_then(|name| library.role(name));
+            let role = program_info
+                .callee(site)
+                .and_then(|name| library.role(name));
             role.cloned().map(Rc::new)
         });
         known.clone()
     }
 
     /// Whether a function of the library is on the call stack.
-    fn inside(&mut self, names: &dyn Names, context: ContextId) -> bool {
+    fn inside(&mut self, program_info: &dyn ProgramInfo, context: ContextId) -> bool {
         if let Some(known) = self.inside.get(&context) {
             return *known;
         }
@@ -124,10 +126,10 @@ impl Transactions {
                 break *known;
             }
             path.push(at);
-            let Some((caller, site)) = names.caller(at) else {
+            let Some((caller, site)) = program_info.caller(at) else {
                 break false;
             };
-            if names
+            if program_info
                 .callee(site)
                 .is_some_and(|name| self.library.owns(name))
             {
@@ -157,10 +159,10 @@ impl Transactions {
         arguments: Arguments<'_>,
     ) {
         let (site, context) = at;
-        let Some(role) = self.role(world.names, site) else {
+        let Some(role) = self.role(world.program_info, site) else {
             return;
         };
-        let outer = !self.inside(world.names, context);
+        let outer = !self.inside(world.program_info, context);
         let mut words = [0; 8];
         for (word, argument) in words.iter_mut().zip(arguments.iter()) {
             *word = argument;
@@ -196,7 +198,7 @@ impl Transactions {
             Role::Free(_) => false,
         };
         if over {
-            self.over(world.names.process(who.thread), who.thread);
+            self.over(world.program_info.process(who.thread), who.thread);
         }
     }
 
@@ -208,7 +210,9 @@ impl Transactions {
         let began = state.began;
         match state.covered.value_at(start) {
             Some(cover) if state.covered.covers(start, end) => {
-                let place = world.mappings.find(world.names.process(who.thread), start);
+                let place = world
+                    .mappings
+                    .find(world.program_info.process(who.thread), start);
                 let doubled = self.doubled.entry(who.origin).or_insert(Doubled {
                     count: 0,
                     mark: who.mark(),
@@ -225,10 +229,10 @@ impl Transactions {
 
     /// A watched call has returned.
     pub(crate) fn returned(&mut self, world: World<'_>, who: Who, site: SiteId, value: u64) {
-        let Some(role) = self.role(world.names, site) else {
+        let Some(role) = self.role(world.program_info, site) else {
             return;
         };
-        let process = world.names.process(who.thread);
+        let process = world.program_info.process(who.thread);
         let state = self.state(who.thread);
         // Calls that were left by a jump never return; those above this one were.
         let Some(at) = state.open.iter().rposition(|call| call.site == site) else {
@@ -276,15 +280,15 @@ impl Transactions {
     #[inline]
     pub(crate) fn store(
         &mut self,
-        names: &dyn Names,
+        program_info: &dyn ProgramInfo,
         who: Who,
         context: ContextId,
         at: PmPlace,
         length: u64,
     ) {
         let state = self.threads.get(who.thread.index());
-        if state.is_some_and(State::working) && !self.inside(names, context) {
-            self.store_at_work(names.process(who.thread), who, at, length);
+        if state.is_some_and(State::working) && !self.inside(program_info, context) {
+            self.store_at_work(program_info.process(who.thread), who, at, length);
         }
     }
 
@@ -344,10 +348,10 @@ impl Transactions {
     }
 
     /// Transactions that are open when the recording ends are over too.
-    pub(crate) fn conclude(&mut self, names: &dyn Names) {
+    pub(crate) fn conclude(&mut self, program_info: &dyn ProgramInfo) {
         for thread in 0..self.threads.len() {
             let thread = ThreadIndex(thread as u32);
-            self.over(names.process(thread), thread);
+            self.over(program_info.process(thread), thread);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Changing in a transaction what is not in its log.
 
-use crate::rule::{Draft, Rule, Scene, Tally, by_path};
+use crate::rule::{Draft, Rule, RuleContext, Tally, by_path};
 use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::x86::Mark;
 
@@ -46,10 +46,10 @@ pub(crate) struct UnloggedUpdate {
 }
 
 impl Rule for UnloggedUpdate {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
-        let unlogged = &scene.transactions.unlogged;
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let unlogged = &rule_context.transactions.unlogged;
         let unlogged = unlogged.iter().map(|(origin, found)| (*origin, *found));
-        for (path, found) in by_path(scene.origins, unlogged) {
+        for (path, found) in by_path(rule_context.origins, unlogged) {
             let first = found.iter().min_by_key(|(_, found)| found.mark.order);
             let (_, first) = first.expect("never empty");
             let late = first.logged.is_some();
@@ -57,7 +57,7 @@ impl Rule for UnloggedUpdate {
                 path,
                 tally: Tally {
                     count: found.iter().map(|(_, found)| found.count).sum(),
-                    total: scene.total(path),
+                    total: rule_context.total(path),
                 },
                 first: first.mark,
                 place: (first.place, first.length),
@@ -70,7 +70,7 @@ impl Rule for UnloggedUpdate {
                     false => "log the range in the transaction, before the store",
                 }
                 .to_owned(),
-                history: scene.steps([
+                history: rule_context.steps([
                     (first.began, "the transaction begins"),
                     (first.mark, "stores to a range that is not logged"),
                     (first.logged.unwrap_or(Mark::default()), "logs it too late"),

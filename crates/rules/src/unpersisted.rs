@@ -1,8 +1,8 @@
 //! Volatile data in persistent memory.
 
-use crate::leftovers::Left;
 use crate::missing_flush::history;
-use crate::rule::{Draft, Path, Rule, Scene, Tally, by_path};
+use crate::rule::{Draft, Path, Rule, RuleContext, Tally, by_path};
+use crate::unflushed::Left;
 use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::Origin;
 
@@ -48,20 +48,20 @@ pub(crate) struct Unpersisted {
 }
 
 impl Rule for Unpersisted {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<RuleFinding>) {
-        let left = scene
-            .leftovers
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let left = rule_context
+            .unflushed
             .volatile
             .iter()
             .map(|left| (left.origin, left));
-        for (path, left) in by_path(scene.origins, left) {
-            let draft = draft(scene, path, &left);
+        for (path, left) in by_path(rule_context.origins, left) {
+            let draft = draft(rule_context, path, &left);
             out.push(draft.finding(INFO.id, self.severity));
         }
     }
 }
 
-fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
+fn draft(rule_context: &RuleContext<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
     let dirty = left.iter().filter(|(_, left)| !left.late);
     let example = dirty
         .min_by_key(|(_, left)| left.mark.order)
@@ -72,7 +72,7 @@ fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
     } else {
         "this place in persistent memory is persisted only when a neighbour in its line is flushed"
     };
-    let total = scene.total(path);
+    let total = rule_context.total(path);
     let count: u64 = left.iter().map(|(_, left)| left.count).sum();
     Draft {
         path,
@@ -84,7 +84,7 @@ fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
         place: example.line.span(example.mask),
         message: message.to_owned(),
         help: HELP.to_owned(),
-        history: history(scene, example),
+        history: history(rule_context, example),
     }
 }
 

@@ -239,8 +239,8 @@ impl Watcher<'_> {
         let written = self.writer.finish(ended, symbols);
         written.map_err(|source| WatchError::Write { source })?;
         let mut remarks = self.remarks;
-        match self.stores.weave() {
-            Ok(Some(woven)) => calls = woven,
+        match self.stores.merge_stores() {
+            Ok(Some(merged)) => calls = merged,
             Ok(None) => {}
             Err(error) => remarks.push(Remark::NoStores {
                 reason: error.to_string(),

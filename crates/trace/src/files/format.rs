@@ -79,7 +79,7 @@ pub(super) enum Record<'a> {
     },
     Call(#[serde(borrow)] Call<'a>),
     Remark(Remark),
-    /// The system's number of a thread, for [`super::weave()`] as all that follow.
+    /// The system's number of a thread, for [`super::merge_stores()`] as all that follow.
     Thread {
         process: u32,
         thread: u32,

@@ -5,7 +5,7 @@ use crashpoint_trace::{ContextId, FileIndex, ProcessIndex, SiteId, ThreadIndex};
 /// Answers that need more than the events themselves: the program model and the recording's
 /// tables. Every answer may be "unknown"; rules then stay silent rather than guess. Rules ask
 /// once for each site or context, so answers may be slow.
-pub trait Names {
+pub trait ProgramInfo {
     /// The function that the call at this site calls, as its symbol name.
     fn callee(&self, site: SiteId) -> Option<&str>;
 

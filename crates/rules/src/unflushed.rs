@@ -25,7 +25,7 @@
 //! Stores of a process that did not end in order may just have been interrupted: only those that
 //! at least [`FENCES_AFTER`] fences of their thread followed are taken for left.
 
-use crate::Names;
+use crate::ProgramInfo;
 use crashpoint_persist::memory::x86::{Flushed, Line, LineTracker, Mark, Writer};
 use crashpoint_persist::memory::{LineId, Origin, Origins};
 use crashpoint_trace::{SiteId, StoreKind, ThreadIndex};
@@ -113,9 +113,9 @@ impl Fences {
     }
 }
 
-/// The analysis, and after [`Leftovers::conclude`] its results.
+/// The analysis, and after [`Unflushed::conclude`] its results.
 #[derive(Debug, Default)]
-pub(crate) struct Leftovers {
+pub(crate) struct Unflushed {
     fates: Vec<Fate>,
     fences: Vec<Fences>,
     /// Stores whose flush is missing.
@@ -124,7 +124,7 @@ pub(crate) struct Leftovers {
     pub(crate) volatile: Vec<Left>,
 }
 
-impl Leftovers {
+impl Unflushed {
     fn fate(&mut self, origin: Origin) -> &mut Fate {
         if self.fates.len() <= origin.index() {
             self.fates.resize(origin.index() + 1, Fate::default());
@@ -212,9 +212,14 @@ impl Leftovers {
     }
 
     /// Whether a store may have been interrupted before its flush.
-    fn interrupted(&self, origins: &Origins, names: &dyn Names, writer: &Writer) -> bool {
+    fn interrupted(
+        &self,
+        origins: &Origins,
+        program_info: &dyn ProgramInfo,
+        writer: &Writer,
+    ) -> bool {
         let thread = origins.info(writer.origin).thread;
-        if names.ended_in_order(names.process(thread)) {
+        if program_info.ended_in_order(program_info.process(thread)) {
             return false;
         }
         let fences = self.fences.get(thread.index());
@@ -223,7 +228,12 @@ impl Leftovers {
     }
 
     /// Judges what the tracker holds at the end of the recording.
-    pub(crate) fn conclude(&mut self, origins: &Origins, tracker: &Tracker, names: &dyn Names) {
+    pub(crate) fn conclude(
+        &mut self,
+        origins: &Origins,
+        tracker: &Tracker,
+        program_info: &dyn ProgramInfo,
+    ) {
         self.fates.resize(origins.len(), Fate::default());
         let mut left = Vec::new();
         for (id, line) in tracker.lines().filter(|(_, line)| line.dirty != 0) {
@@ -234,7 +244,7 @@ impl Leftovers {
                 // What was replaced before the next fence was never meant to last.
                 let meant = own != 0 || writer.epoch != last.epoch;
                 let concerned = writer.mask & line.dirty != 0 && meant;
-                if concerned && !self.interrupted(origins, names, writer) {
+                if concerned && !self.interrupted(origins, program_info, writer) {
                     left.push(judge(id, line, tracker.extra(id), writer, own));
                 }
             }

@@ -25,11 +25,11 @@ use std::iter::Peekable;
 use std::path::Path;
 
 /// Where the new recording grows, in its folder, until it takes the place of the old one.
-pub const WOVEN_FOLDER: &str = "woven";
+pub const MERGED_FOLDER: &str = "merged";
 
 /// Why stores and calls could not be brought together; the recording is as it was.
 #[derive(Debug, thiserror::Error)]
-pub enum WeaveError {
+pub enum MergeStoresError {
     #[error(transparent)]
     Memory(#[from] crate::OpenError),
     #[error(transparent)]
@@ -40,15 +40,15 @@ pub enum WeaveError {
 
 /// Puts the stores of `out/trace` between the calls of `out/files`; returns how many calls there
 /// are then, stores counted. A recording that did not come to its end is left as it is.
-pub fn weave(out: &Path) -> Result<u64, WeaveError> {
+pub fn merge_stores(out: &Path) -> Result<u64, MergeStoresError> {
     let memory = Recording::open(out)?;
     let calls = FileRecording::open(out)?;
     let Some(ended) = calls.ended() else {
         return Ok(calls.count());
     };
     let (program, _) = Program::load_available(&memory);
-    let draft = out.join(WOVEN_FOLDER);
-    let mut weaver = Weaver {
+    let draft = out.join(MERGED_FOLDER);
+    let mut merger = StoreMerger {
         writer: Writer::create(&draft, &calls.start)?,
         memory: &memory,
         program,
@@ -65,20 +65,20 @@ pub fn weave(out: &Path) -> Result<u64, WeaveError> {
     };
     // Numbers of modules and stacks stay as they were: theirs come first.
     for path in &calls.modules {
-        weaver.writer.module(path)?;
+        merger.writer.module(path)?;
     }
     for stack in &calls.stacks {
-        weaver.writer.stack(stack)?;
+        merger.writer.stack(stack)?;
     }
     for record in calls.records() {
-        weaver.take(record)?;
+        merger.take(record)?;
     }
-    weaver.stores_before(u64::MAX)?;
-    let count = weaver.writer.count();
+    merger.stores_before(u64::MAX)?;
+    let count = merger.writer.count();
     let known = calls.symbols.iter();
     let symbols = known.map(|(at, frames)| (*at, frames.clone()));
-    let symbols: Vec<_> = symbols.chain(weaver.symbols).collect();
-    weaver.writer.finish(ended, symbols)?;
+    let symbols: Vec<_> = symbols.chain(merger.symbols).collect();
+    merger.writer.finish(ended, symbols)?;
     // Those of before are among the symbols: whoever reads in between finds what it needs.
     for name in [SYMBOLS, CALLS] {
         let from = draft.join(FOLDER).join(name);
@@ -104,7 +104,7 @@ fn shown(calls: &FileRecording) -> FxHashSet<InodeId> {
     inodes.collect()
 }
 
-struct Weaver<'a, Events: Iterator<Item = Event<'a>>> {
+struct StoreMerger<'a, Events: Iterator<Item = Event<'a>>> {
     writer: Writer,
     memory: &'a Recording,
     program: Program,
@@ -125,7 +125,7 @@ struct Weaver<'a, Events: Iterator<Item = Event<'a>>> {
     races: bool,
 }
 
-impl<'a, Events: Iterator<Item = Event<'a>>> Weaver<'a, Events> {
+impl<'a, Events: Iterator<Item = Event<'a>>> StoreMerger<'a, Events> {
     fn take(&mut self, record: Record<'_>) -> io::Result<()> {
         match record {
             // Written already, or at the end.
