@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use crashpoint_cc::locate::{self, Mode};
+use crashpoint_install::{self as install, Mode};
 use crashpoint_report::Report;
 
 use crate::arguments::{self, Format, RecordOptions};
@@ -13,8 +13,8 @@ use crate::config::Settings;
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
 use crate::record::{self, RecordError};
-use crate::scripts::LoadError;
 use crate::{doctor, lint};
+use crashpoint_report::scripts::LoadError;
 
 const SOURCE: &str = include_str!("../demo/store.c");
 const TWINS: &str = include_str!("../demo/twins.c");
@@ -43,7 +43,7 @@ pub enum DemoError {
     #[error(transparent)]
     Script(#[from] LoadError),
     #[error(transparent)]
-    Locate(#[from] locate::LocateError),
+    Locate(#[from] install::LocateError),
     #[error("the example left no recording; `crashpoint doctor` may know why")]
     Nothing,
     #[error("{0}")]
@@ -127,7 +127,7 @@ fn file_crashes(
     expected: Exit,
     output: &mut Output,
 ) -> Result<bool, DemoError> {
-    let compiler = locate::clang(Mode::C, false)?;
+    let compiler = install::clang(Mode::C, false)?;
     let note = folder.join("notes").join("note");
     std::fs::create_dir_all(folder.join("notes"))?;
     std::fs::write(&note, "the old note\n")?;

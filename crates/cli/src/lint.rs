@@ -18,11 +18,12 @@ use crate::config::{ConfigError, Settings};
 use crate::exit::{Ending, Exit};
 use crate::explain::{self, ExplainError};
 use crate::keys::nearest;
-use crate::names::Known;
 use crate::output::Output;
 use crate::record::{self, RecordError};
-use crate::scripts::{LoadError, Source};
 use crashpoint_campaign::recording_dir::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
+use crashpoint_report::scripts::{self, LoadError};
+use crashpoint_rules::RecordedProgram;
+use crashpoint_rules::ScriptSource;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LintError {
@@ -100,7 +101,7 @@ fn something_recorded(recording: &Recording) -> Result<(), LintError> {
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
     pub config: rules::Config,
-    pub scripts: Vec<Source>,
+    pub scripts: Vec<ScriptSource>,
 }
 
 fn load(
@@ -116,12 +117,12 @@ fn load(
         colours,
     )?;
     let mut config = settings.rules.clone();
-    let read = |paths: &[PathBuf]| -> Result<Vec<Source>, LoadError> {
-        paths.iter().map(|path| Source::read(path)).collect()
+    let read = |paths: &[PathBuf]| -> Result<Vec<ScriptSource>, LoadError> {
+        paths.iter().map(|path| scripts::read(path)).collect()
     };
     let mut scripts = read(&config.rules.custom)?;
     let named = read(&arguments.custom)?;
-    let known: Vec<String> = scripts.iter().chain(&named).map(Source::id).collect();
+    let known: Vec<String> = scripts.iter().chain(&named).map(ScriptSource::id).collect();
     for name in arguments.rules.iter().chain(&arguments.allow) {
         let built_in = RULES.iter().any(|rule| rule.id == name);
         if !built_in && !known.contains(name) {
@@ -141,7 +142,7 @@ fn load(
     scripts.retain(|script| wanted(&script.id()));
     scripts.extend(named);
     for script in &scripts {
-        script.compile(colours)?;
+        scripts::compile(script, colours)?;
     }
     Ok((settings, Checks { config, scripts }))
 }
@@ -181,13 +182,13 @@ pub struct Linted {
 pub fn lint(recording: &Recording, checks: &Checks) -> Result<Linted, LoadError> {
     let began = Instant::now();
     let (program, missing) = Program::load_available(recording);
-    let names = Known {
+    let names = RecordedProgram {
         recording,
         program: &program,
     };
     let mut linter = Linter::new(checks.config.clone(), &names);
     for script in &checks.scripts {
-        linter.add_script(script.compile(false)?);
+        linter.add_script(scripts::compile(script, false)?);
     }
     let progress = progress(recording);
     let mut events = recording.events();
@@ -267,13 +268,13 @@ fn enabled(checks: &Checks) -> Vec<Rule> {
         if let Ok((true, severity)) = checks.config.rules.of(rule.id) {
             chosen.push(Rule {
                 id: rule.id.to_owned(),
-                severity: severity.unwrap_or(rule.severity).into(),
+                severity: severity.unwrap_or(rule.severity),
                 summary: rule.title.to_owned(),
                 manual: rule.manual.to_owned(),
             });
         }
     }
-    chosen.extend(checks.scripts.iter().map(Source::describe));
+    chosen.extend(checks.scripts.iter().map(scripts::describe));
     chosen
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crashpoint_abi::{Level, env};
-use crashpoint_cc::locate;
+use crashpoint_install as install;
 use crashpoint_rules as rules;
 use crashpoint_trace::{OpenErrorKind, Recording, program};
 
@@ -26,7 +26,7 @@ pub enum RecordError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     #[error(transparent)]
-    Locate(#[from] locate::LocateError),
+    Locate(#[from] install::LocateError),
     #[error("could not start `{program}`: {source}")]
     Start { program: String, source: io::Error },
     #[error("the pattern `{0}` has a colon in it, which separates patterns; use `?` in its place")]
@@ -104,7 +104,7 @@ pub fn record_into(
     mut target: Command,
     adapt: impl FnOnce(&mut Command),
 ) -> Result<Recorded, RecordError> {
-    let runtime = locate::library(locate::RUNTIME_SHARED)?;
+    let runtime = install::library(install::RUNTIME_SHARED)?;
     let environment = environment(settings, &runtime)?;
     let mut folder = Prepared::new(out)?;
     target.envs(environment).env(env::OUT, &folder.path);

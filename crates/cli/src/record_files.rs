@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crashpoint_cc::locate;
+use crashpoint_install as install;
 use crashpoint_report::terminal::count;
 use crashpoint_watch::{Options, ProgramEnd, Recorded, Stdin, WatchError};
 
@@ -32,7 +32,7 @@ pub fn run(
         path: ".".into(),
         source,
     })?;
-    let syscallbuf = locate::library(locate::SYSCALLBUF).ok();
+    let syscallbuf = install::library(install::SYSCALLBUF).ok();
     let options = Options {
         folder,
         command: &arguments.command,

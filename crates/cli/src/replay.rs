@@ -6,13 +6,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use crashpoint_abi::env;
-use crashpoint_cc::locate;
 use crashpoint_check::image::Patch;
 use crashpoint_check::judge::{Observed, first_difference};
 use crashpoint_check::launch::Paths;
 use crashpoint_check::server::{Ended, Limits};
 use crashpoint_check::spawned::Spawned;
 use crashpoint_check::worker::{List, Manner, Worker, WorkerError};
+use crashpoint_install as install;
 
 use crate::arguments;
 use crate::exit::{Ending, Exit};
@@ -26,7 +26,7 @@ pub enum Error {
     #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error(transparent)]
-    Locate(#[from] locate::LocateError),
+    Locate(#[from] install::LocateError),
     #[error(transparent)]
     Worker(#[from] WorkerError),
     #[error("could not start `{program}`: {source}")]
@@ -177,7 +177,7 @@ fn lay_out(stored: &Stored, folder: &Path) -> Result<Paths, Error> {
 }
 
 fn once(stored: &Stored, scratch: &Path) -> Result<Ended, Error> {
-    let runtime = locate::library(locate::RUNTIME_SHARED)?;
+    let runtime = install::library(install::RUNTIME_SHARED)?;
     let setup = stored.setup(record::preload(&runtime, std::env::var_os("LD_PRELOAD")));
     let mut worker = Worker::start(&setup, scratch, (0, 1), Manner::default())?;
     let list = List {

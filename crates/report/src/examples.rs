@@ -1,6 +1,7 @@
 //! Findings for tests: a small store with two bugs.
 
-use crate::finding::{Figures, FileRange, Finding, Frame, Location, Report, Rule, Severity, Step};
+use crate::finding::{Figures, FileRange, Finding, Frame, Location, Report, Rule, Step};
+use crashpoint_rules::Severity;
 
 pub const SOURCE: &str = "\
 #include \"pm.h\"

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crashpoint_rules::Severity;
+
 /// All that one analysis of one recording has to tell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -99,26 +101,6 @@ pub struct Rule {
     pub summary: String,
     /// Markdown: what is wrong, what to do, what the rule can get wrong.
     pub manual: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Data can be lost or inconsistent after a crash.
-    Error,
-    /// Work that is done for nothing, or a habit that invites errors.
-    Warning,
-    /// Worth knowing.
-    Note,
-}
-
-impl Severity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -4,10 +4,10 @@
 //! source lines and call stacks. [`merge`](merge::merge) makes one finding of equal ones.
 //! [`terminal`], [`json`], [`sarif`] and [`junit`] are sinks of the same [`Report`]; JSON and SARIF
 //! have wire structs of their own, so that the types inside can change while the formats stay.
-//! [`baseline`] knows which findings were accepted.
+//! [`baseline`] knows which findings were accepted, and [`scripts`] the rules that users wrote.
 //!
 //! **Architecture invariant:** pure. Nothing here prints, and only [`source::Sources::from_disk`]
-//! reads files.
+//! and [`scripts::read`] read files.
 
 pub mod baseline;
 mod finding;
@@ -16,16 +16,17 @@ pub mod json;
 pub mod junit;
 pub mod merge;
 pub mod plot;
-pub mod redact;
 pub mod resolve;
 pub mod sarif;
+pub mod scripts;
 pub mod source;
 pub mod terminal;
 
 #[cfg(test)]
 mod examples;
 
+pub use crashpoint_rules::Severity;
 pub use finding::{
     ConditionFigures, Confirmed, Crash, Figures, FileRange, Finding, Frame, Location, Report, Rule,
-    Severity, Spot, Step, TestFigures,
+    Spot, Step, TestFigures,
 };

@@ -9,7 +9,7 @@ use crashpoint_rules as rules;
 use crashpoint_trace::program::{Program, ResolvedSite, SourcePlace, function_name};
 use crashpoint_trace::{ContextId, Recording, SiteId};
 
-use crate::finding::{FileRange, Finding, Frame, Location, Severity, Step, told_at};
+use crate::finding::{FileRange, Finding, Frame, Location, Step, told_at};
 use crate::merge::merge;
 use crashpoint_program::helpers::{Helpers, is_library};
 
@@ -65,7 +65,7 @@ impl<'a> Resolver<'a> {
         });
         Finding {
             rule: finding.rule.as_str().to_owned(),
-            severity: finding.severity.into(),
+            severity: finding.severity,
             count: finding.count,
             total: finding.total,
             message: finding.message.clone(),
@@ -215,14 +215,4 @@ fn unknown(site: SiteId) -> Option<Frame> {
         location: None,
         helper: false,
     })
-}
-
-impl From<rules::Severity> for Severity {
-    fn from(severity: rules::Severity) -> Severity {
-        match severity {
-            rules::Severity::Error => Severity::Error,
-            rules::Severity::Warning => Severity::Warning,
-            rules::Severity::Note => Severity::Note,
-        }
-    }
 }

@@ -8,7 +8,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::finding::{Finding, Frame, Location, Report, Severity, Step};
+use crate::finding::{Finding, Frame, Location, Report, Step};
+use crashpoint_rules::Severity;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// Name of the folder that relative addresses start from.

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use crate::finding::{Confirmed, Crash, Finding, Frame, Location, Report, Severity, Step};
+use crate::finding::{Confirmed, Crash, Finding, Frame, Location, Report, Step};
 use crate::source::{Sources, line_starts, span};
+use crashpoint_rules::Severity;
 
 /// Steps of a history that are shown; the ones before them are counted.
 const MAX_STEPS: usize = 8;

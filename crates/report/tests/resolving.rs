@@ -149,7 +149,7 @@ fn told(recording: &Recording, program: &Program) -> Vec<Finding> {
         .filter(|event| matches!(event.kind, EventKind::Store { .. }));
     let finding = |order: u64, site: SiteId, context: ContextId| rules::RuleFinding {
         rule: rules::RuleId::built_in("extra-flush"),
-        severity: rules::Severity::Warning,
+        severity: Severity::Warning,
         site,
         context,
         count: 1,

@@ -25,15 +25,26 @@ impl fmt::Display for RuleId {
     }
 }
 
+/// How bad a finding is, in rising order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// The program is slower than it need be, or says something it does not mean.
+    /// Work that is done for nothing, or a habit that invites errors.
     Warning,
-    /// Data can be lost.
+    /// Data can be lost or inconsistent after a crash.
     Error,
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
 }
 
 /// A step of a cache line's or a transaction's history.

@@ -43,9 +43,9 @@ pub use config::{
 };
 pub use finding::{HistoryStep, MODEL, RuleFinding, RuleId, Severity};
 pub use linter::{LintOutcome, Linter};
-pub use program_info::ProgramInfo;
+pub use program_info::{ProgramInfo, RecordedProgram};
 pub use rule::RuleInfo;
-pub use script::{Script, ScriptError};
+pub use script::{Script, ScriptError, ScriptSource};
 pub use transactions::watched_calls;
 
 /// All built-in rules.

@@ -34,10 +34,11 @@ const fn layer(
 /// Every crate of the workspace, from the bottom of the house to the top.
 pub const LAYERS: &[Layer] = &[
     layer("abi", &[], &[]),
+    layer("install", &[], &[]),
     layer("ir", &["abi"], &[]),
     layer("trace", &["abi", "ir"], &[]),
     layer("program", &["abi", "ir", "trace"], &[]),
-    layer("cc", &["abi"], &[]),
+    layer("cc", &["abi", "install"], &[]),
     layer("rt", &["abi"], &[]),
     layer("instrument", &["abi", "ir", "program"], &["rt"]),
     layer("syscallbuf", &["abi"], &[]),
@@ -72,8 +73,8 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "campaign",
         &[
-            "abi", "ir", "trace", "program", "cc", "watch", "persist", "flow", "rules", "infer",
-            "states", "check", "search", "blockdev", "report", "explain",
+            "abi", "install", "ir", "trace", "program", "watch", "persist", "flow", "rules",
+            "infer", "states", "check", "search", "blockdev", "report", "explain",
         ],
         &["syscallbuf"],
     ),
@@ -81,8 +82,8 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "cli",
         &[
-            "abi", "ir", "trace", "program", "cc", "watch", "persist", "flow", "rules", "infer",
-            "states", "check", "search", "blockdev", "report", "explain", "campaign",
+            "abi", "install", "ir", "trace", "program", "watch", "persist", "flow", "rules",
+            "infer", "states", "check", "search", "blockdev", "report", "explain", "campaign",
         ],
         &["harness", "syscallbuf"],
     ),

@@ -44,7 +44,7 @@ pub use event::{Arguments, Event, EventKind, PmPlace};
 pub use events::Events;
 pub use ids::{ContextId, FileIndex, PmAddress, ProcessIndex, SiteId, ThreadIndex};
 pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind};
-pub use process::{Library, LoadedModule, PmFile, Process, ProcessEnd};
+pub use process::{ExitCall, Library, LoadedModule, PmFile, Process, ProcessEnd};
 pub use recording::{Recording, ThreadInfo};
 pub use sites::ModelSites;
 pub use statistics::Statistics;

@@ -3,6 +3,7 @@
 //! These are the wire types, for the reader and for [`crate::writer`]. The first line is a
 //! [`Head`]; a process that was killed may leave its last line incomplete.
 
+use crate::process::ExitCall;
 use crashpoint_ir::ModelId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -67,7 +68,7 @@ pub struct FileLine {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndLine {
-    pub how: String,
+    pub how: ExitCall,
     pub code: i64,
 }
 

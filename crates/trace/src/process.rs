@@ -5,6 +5,8 @@ use crate::{FileIndex, OpenError, OpenErrorKind, PmAddress, ProcessIndex};
 use crashpoint_abi::Level;
 use crashpoint_ir::ModelId;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// One run of one program: from its start, fork or exec to its end or next exec.
@@ -43,12 +45,59 @@ impl Process {
 }
 
 /// How a process ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
-    /// In a way that the runtime could see: `exit`, `_exit`, `exec`, `abort`, …
-    Seen { how: String, code: i64 },
-    /// The runtime did not see it: the process was killed, or is still running.
+    /// By a call that the runtime saw.
+    Seen { how: ExitCall, code: i64 },
+    /// The runtime did not see it: the process was killed, aborted, or is still running.
     Unseen,
+}
+
+impl ProcessEnd {
+    /// Whether the process itself decided to end where it did. One that was killed or that crashed
+    /// may have been in the middle of anything.
+    pub fn is_in_order(self) -> bool {
+        match self {
+            ProcessEnd::Seen { how, .. } => match how {
+                ExitCall::Exit | ExitCall::ImmediateExit | ExitCall::QuickExit | ExitCall::Exec => {
+                    true
+                }
+            },
+            ProcessEnd::Unseen => false,
+        }
+    }
+}
+
+/// The calls by which a process ends itself, as the runtime names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExitCall {
+    #[serde(rename = "exit")]
+    Exit,
+    /// `_exit` and `_Exit`.
+    #[serde(rename = "_exit")]
+    ImmediateExit,
+    #[serde(rename = "quick_exit")]
+    QuickExit,
+    /// Another program goes on under the number of the process.
+    #[serde(rename = "exec")]
+    Exec,
+}
+
+impl ExitCall {
+    pub fn name(self) -> &'static str {
+        match self {
+            ExitCall::Exit => "exit",
+            ExitCall::ImmediateExit => "_exit",
+            ExitCall::QuickExit => "quick_exit",
+            ExitCall::Exec => "exec",
+        }
+    }
+}
+
+impl fmt::Display for ExitCall {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.name())
+    }
 }
 
 /// An instrumented object in a process.

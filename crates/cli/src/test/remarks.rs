@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 
 use super::{Prepared, Tested};
 use crate::config::Settings;
-use crate::names::Known;
+use crashpoint_rules::RecordedProgram;
 
 /// The rule's id, as lint has it.
 const RULE: &str = UNPERSISTED.id;
@@ -24,7 +24,7 @@ pub fn unpersisted(settings: &Settings, prepared: &Prepared, tested: &Tested) ->
     if tested.causes.unexplained > 0 {
         return Vec::new();
     }
-    let names = Known {
+    let names = RecordedProgram {
         recording: &prepared.recording,
         program: &prepared.program,
     };

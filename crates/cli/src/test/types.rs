@@ -6,7 +6,6 @@
 //! their own. An index that is not a constant begins anew: the element is an object, what the array
 //! is part of is not known.
 
-use crate::names;
 use crashpoint_check::behaviours::Known;
 use crashpoint_ir::{
     Callee, Constant, Function, InstId, Module, Op, Operand, Type, TypeId, ValueId,
@@ -163,7 +162,7 @@ impl Known for Types<'_> {
     fn see(&mut self, event: &Event<'_>) {
         let (recording, program) = (self.recording, self.program);
         self.allocations
-            .see(&names::Known { recording, program }, event);
+            .see(&rules::RecordedProgram { recording, program }, event);
     }
 
     fn allocation(&mut self, node: &Node) -> Option<Member> {

@@ -18,7 +18,7 @@ mod thread;
 
 use crate::folder::Folder;
 use crate::meta::{EndLine, FileLine, Head, Library, MetaLine, ModuleLine};
-use crate::{OpenError, Recording};
+use crate::{ExitCall, OpenError, Recording};
 use crashpoint_abi::layout::{STREAM_MAGIC, WINDOWS_OFFSET};
 use crashpoint_abi::record::{FenceKind, FlushKind, Payload, Record, StoreKind};
 use crashpoint_abi::{ABI_VERSION, Level, TRACE_VERSION, flow};
@@ -199,8 +199,7 @@ impl RecordingBuilder {
         number
     }
 
-    pub fn end(&mut self, process: ProcessKey, how: &str, code: i64) {
-        let how = how.to_owned();
+    pub fn end(&mut self, process: ProcessKey, how: ExitCall, code: i64) {
         self.processes[process.0]
             .lines
             .push(MetaLine::End(EndLine { how, code }));

@@ -11,8 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crashpoint_cc::locate;
 use crashpoint_check::launch;
+use crashpoint_install as install;
 use crashpoint_trace::files::{FileRecording, ProgramEnd};
 use crashpoint_watch as watch;
 
@@ -175,7 +175,7 @@ impl<'s> Ground<'s> {
             command[0] = directory.join(program).into_os_string();
         }
         let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let syscallbuf = locate::library(locate::SYSCALLBUF).ok();
+        let syscallbuf = install::library(install::SYSCALLBUF).ok();
         let options = watch::Options {
             folder: &self.folder,
             command: &command,

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crashpoint_blockdev::LabError;
-use crashpoint_cc::locate;
 use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files, behaviours};
 use crashpoint_check::journal::Identity;
 use crashpoint_check::judge::first_difference;
@@ -26,6 +25,7 @@ use crashpoint_check::plan::Budget;
 use crashpoint_check::server::Limits;
 use crashpoint_check::subject::{Checker as _, Subject as _};
 use crashpoint_check::timeline::Phase;
+use crashpoint_install as install;
 use crashpoint_persist::files::{Model, ModelError};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::{Figures, Report, TestFigures};
@@ -52,7 +52,7 @@ pub enum FilesError {
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
-    Locate(#[from] locate::LocateError),
+    Locate(#[from] install::LocateError),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("{} could not be copied: {said}", path.display())]
@@ -197,7 +197,7 @@ impl Test<'_> {
     }
 
     fn setup(&self) -> Result<CheckSetup, FilesError> {
-        let runtime = locate::library(locate::RUNTIME_SHARED)?;
+        let runtime = install::library(install::RUNTIME_SHARED)?;
         let test = &self.settings.test;
         Ok(CheckSetup {
             command: test.check.as_ref().map(target::launch),

@@ -1,10 +1,23 @@
 //! Where clang, the plugin, the runtime and our headers are.
+//!
+//! The compiler drivers put them on a command line, the tool itself preloads the runtime and says in
+//! `crashpoint doctor` what is missing. Both look in the same folders: the one that [`LIB_DIR`]
+//! names, or those around the running program.
+//!
+//! **Architecture invariant:** depends on nothing of ours; reads the environment and asks whether
+//! files exist, no more.
+#![forbid(unsafe_code)]
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::analysis::Runtime;
+/// The C compiler to run, instead of `clang-19` in `PATH`.
+pub const CLANG: &str = "CRASHPOINT_CLANG";
+/// The C++ compiler to run, instead of `clang++-19` in `PATH`.
+pub const CLANGXX: &str = "CRASHPOINT_CLANGXX";
+/// Where the plugin and the runtime are, instead of beside the program.
+pub const LIB_DIR: &str = "CRASHPOINT_LIB_DIR";
 
 /// File name of the plugin.
 pub const PLUGIN: &str = "libcrashpoint_instrument.so";
@@ -44,16 +57,6 @@ impl Mode {
     }
 }
 
-/// What the driver needs beside clang.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Libraries {
-    pub plugin: PathBuf,
-    /// As the command line wants it; none where nothing is linked to it.
-    pub runtime: Option<PathBuf>,
-    /// The folder of `crashpoint.h`. A program that does not include it needs none.
-    pub headers: Option<PathBuf>,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
     #[error(
@@ -74,7 +77,7 @@ pub enum LocateError {
         "{file} is missing; looked in {}. Build it (`cargo build --workspace`) or set {} to the \
          folder that holds it",
         folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", "),
-        crate::LIB_DIR
+        LIB_DIR
     )]
     NoLibrary {
         file: &'static str,
@@ -87,8 +90,8 @@ pub fn clang(mode: Mode, nested: bool) -> Result<PathBuf, LocateError> {
     let ourselves = env::current_exe().ok();
     let is_us = |path: &Path| ourselves.is_some() && path.canonicalize().ok() == ourselves;
     let candidates: &[(&str, &str)] = match mode {
-        Mode::C => &[(crate::CLANG, "clang-19")],
-        Mode::Cxx => &[(crate::CLANGXX, "clang++-19"), (crate::CLANG, "clang-19")],
+        Mode::C => &[(CLANG, "clang-19")],
+        Mode::Cxx => &[(CLANGXX, "clang++-19"), (CLANG, "clang-19")],
     };
     for &(variable, name) in candidates {
         let chosen = env::var_os(variable).filter(|path| !path.is_empty() && !nested);
@@ -140,11 +143,6 @@ fn in_path(name: &OsStr, skip: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         })
 }
 
-/// Finds the plugin, and the runtime where it is wanted.
-pub fn libraries(runtime: Runtime) -> Result<Libraries, LocateError> {
-    libraries_in(&own_folders(), runtime)
-}
-
 /// Finds one of our libraries by its file name.
 pub fn library(file: &'static str) -> Result<PathBuf, LocateError> {
     library_in(&own_folders(), file)
@@ -155,15 +153,17 @@ pub fn headers() -> Option<PathBuf> {
     headers_in(&own_folders())
 }
 
-fn headers_in(folders: &[PathBuf]) -> Option<PathBuf> {
+/// Finds the folder of `crashpoint.h` below one of these.
+pub fn headers_in(folders: &[PathBuf]) -> Option<PathBuf> {
     let mut candidates = folders.iter().map(|folder| folder.join(HEADER));
     let header = candidates.find(|path| path.is_file())?;
     header.parent().map(Path::to_owned)
 }
 
-fn own_folders() -> Vec<PathBuf> {
+/// Where libraries are looked for.
+pub fn own_folders() -> Vec<PathBuf> {
     let program = env::current_exe().ok();
-    folders(program.as_deref(), env::var_os(crate::LIB_DIR))
+    folders(program.as_deref(), env::var_os(LIB_DIR))
 }
 
 /// Where libraries may lie: beside the program (also as cargo lays them out), or installed.
@@ -186,24 +186,13 @@ pub fn folders(program: Option<&Path>, chosen: Option<OsString>) -> Vec<PathBuf>
     folders
 }
 
-fn library_in(folders: &[PathBuf], file: &'static str) -> Result<PathBuf, LocateError> {
+/// Finds one of our libraries in one of these folders.
+pub fn library_in(folders: &[PathBuf], file: &'static str) -> Result<PathBuf, LocateError> {
     let mut candidates = folders.iter().map(|folder| folder.join(file));
     let found = candidates.find(|path| path.is_file());
     found.ok_or_else(|| LocateError::NoLibrary {
         file,
         folders: folders.to_owned(),
-    })
-}
-
-fn libraries_in(folders: &[PathBuf], runtime: Runtime) -> Result<Libraries, LocateError> {
-    Ok(Libraries {
-        plugin: library_in(folders, PLUGIN)?,
-        runtime: match runtime {
-            Runtime::None => None,
-            Runtime::Shared => Some(library_in(folders, RUNTIME_SHARED)?),
-            Runtime::Static => Some(library_in(folders, RUNTIME_STATIC)?),
-        },
-        headers: headers_in(folders),
     })
 }
 
@@ -239,25 +228,18 @@ mod tests {
     fn a_missing_library_is_named_with_where_it_was_looked_for() {
         let folder = tempfile::tempdir().unwrap();
         let folders = vec![folder.path().to_owned()];
-        let error = libraries_in(&folders, Runtime::None).unwrap_err();
+        let text = library_in(&folders, PLUGIN).unwrap_err().to_string();
         assert!(
-            error
-                .to_string()
-                .starts_with("libcrashpoint_instrument.so is missing")
+            text.starts_with("libcrashpoint_instrument.so is missing"),
+            "{text}"
         );
         assert!(
-            error
-                .to_string()
-                .contains(&folder.path().display().to_string())
+            text.contains(&folder.path().display().to_string()),
+            "{text}"
         );
 
-        std::fs::write(folder.path().join(PLUGIN), "").unwrap();
-        assert!(libraries_in(&folders, Runtime::None).is_ok());
-        let error = libraries_in(&folders, Runtime::Static).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("libcrashpoint_rt.a is missing")
-        );
+        let plugin = folder.path().join(PLUGIN);
+        std::fs::write(&plugin, "").unwrap();
+        assert_eq!(library_in(&folders, PLUGIN).unwrap(), plugin);
     }
 }
