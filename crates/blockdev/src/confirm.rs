@@ -369,10 +369,11 @@ pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
         .arg(from.join("."))
         .arg(to)
         .output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(
             String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        )),
+        ))
     }
 }

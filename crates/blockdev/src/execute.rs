@@ -186,9 +186,10 @@ impl Executor {
                 None => file.metadata()?.len(),
             };
             let written = rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, flags)?;
-            match written == bytes.len() {
-                true => Ok(()),
-                false => Err(io::Error::other(format!("only {written} bytes written"))),
+            if written == bytes.len() {
+                Ok(())
+            } else {
+                Err(io::Error::other(format!("only {written} bytes written")))
             }
         };
         match how {
@@ -232,9 +233,10 @@ fn store(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
 fn msync(file: &File, offset: u64, length: u64, waits: bool) -> io::Result<()> {
     let mapping = kernel::map(file)?;
     let (offset, length) = (offset as usize, length as usize);
-    match waits {
-        true => mapping.flush_range(offset, length),
-        false => mapping.flush_async_range(offset, length),
+    if waits {
+        mapping.flush_range(offset, length)
+    } else {
+        mapping.flush_async_range(offset, length)
     }
 }
 

@@ -151,9 +151,10 @@ impl<'a> Rig<'a> {
         circumstances: &Circumstances,
         work: impl FnOnce(&Run<'_>) -> Result<T, LabError>,
     ) -> Result<(Recording, T), LabError> {
-        let options = match circumstances.quick_commits {
-            true => self.file_system.quick_commits().unwrap_or_default(),
-            false => "",
+        let options = if circumstances.quick_commits {
+            self.file_system.quick_commits().unwrap_or_default()
+        } else {
+            ""
         };
         self.device.load(base.clone())?;
         let mounted = self

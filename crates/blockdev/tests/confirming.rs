@@ -36,9 +36,10 @@ impl Trial for Save {
         if crash.printed == b"saved\n" && !whole(b'n') {
             return Verdict::Lost("what was promised is not there".to_owned());
         }
-        match whole(b'o') || whole(b'n') {
-            true => Verdict::Fine,
-            false => Verdict::Lost(format!("{} bytes", saved.len())),
+        if whole(b'o') || whole(b'n') {
+            Verdict::Fine
+        } else {
+            Verdict::Lost(format!("{} bytes", saved.len()))
         }
     }
 }

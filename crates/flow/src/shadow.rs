@@ -61,9 +61,10 @@ impl<L: Copy + Default + PartialEq> Shadow<L> {
         let end = address.saturating_add(length.min(MAX_BYTES));
         for cell in cells(address, length) {
             let whole = cell * CELL_BYTES >= address && (cell + 1) * CELL_BYTES <= end;
-            let label = match whole {
-                true => label,
-                false => join(self.cell(cell), label),
+            let label = if whole {
+                label
+            } else {
+                join(self.cell(cell), label)
             };
             self.set(cell, label);
         }

@@ -56,17 +56,23 @@ pub struct CallAction {
 impl Action {
     pub fn of(module: llvm::Module, instruction: Value) -> Action {
         match instruction.opcode() {
-            LLVMOpcode::LLVMLoad => match may_be_persistent(module, instruction.operand(0)) {
-                true => Action::Load,
-                false => Action::Nothing,
-            },
+            LLVMOpcode::LLVMLoad => {
+                if may_be_persistent(module, instruction.operand(0)) {
+                    Action::Load
+                } else {
+                    Action::Nothing
+                }
+            }
             LLVMOpcode::LLVMStore => store(module, instruction),
             LLVMOpcode::LLVMAtomicRMW => Action::ReadModifyWrite,
             LLVMOpcode::LLVMAtomicCmpXchg => Action::CompareExchange,
-            LLVMOpcode::LLVMFence => match is_machine_fence(instruction) {
-                true => Action::Fence(FenceKind::Mfence),
-                false => Action::Nothing,
-            },
+            LLVMOpcode::LLVMFence => {
+                if is_machine_fence(instruction) {
+                    Action::Fence(FenceKind::Mfence)
+                } else {
+                    Action::Nothing
+                }
+            }
             LLVMOpcode::LLVMLandingPad => Action::LandingPad,
             LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr => {
                 call(module, instruction)
@@ -295,19 +301,25 @@ pub fn assembly(module: llvm::Module, call: Value) -> Vec<Effect> {
 
 fn intrinsic(module: llvm::Module, call: Value, name: &str) -> Action {
     let persistent = |index: u32| may_be_persistent(module, call.operand(index));
-    let write = |pointer: u32, bytes: u64, kind: StoreKind| match persistent(pointer) {
-        true => Action::Intrinsic {
-            pointer,
-            bytes,
-            kind,
-            line: false,
-        },
-        false => Action::Nothing,
+    let write = |pointer: u32, bytes: u64, kind: StoreKind| {
+        if persistent(pointer) {
+            Action::Intrinsic {
+                pointer,
+                bytes,
+                kind,
+                line: false,
+            }
+        } else {
+            Action::Nothing
+        }
     };
     let value_bytes = |index: u32| call.operand(index).ty().store_bytes(module);
-    let flush = |kind| match persistent(0) {
-        true => Action::Flush(kind),
-        false => Action::Nothing,
+    let flush = |kind| {
+        if persistent(0) {
+            Action::Flush(kind)
+        } else {
+            Action::Nothing
+        }
     };
     match name {
         "llvm.x86.sse2.clflush" => flush(FlushKind::Clflush),

@@ -180,15 +180,12 @@ fn shortened(text: &str, from_end: bool) -> String {
     if count <= MAX_LETTERS {
         return text.to_owned();
     }
-    match from_end {
-        true => {
-            let rest: String = text.chars().skip(count - MAX_LETTERS + 1).collect();
-            format!("…{rest}")
-        }
-        false => {
-            let begin: String = text.chars().take(MAX_LETTERS - 1).collect();
-            format!("{begin}…")
-        }
+    if from_end {
+        let rest: String = text.chars().skip(count - MAX_LETTERS + 1).collect();
+        format!("…{rest}")
+    } else {
+        let begin: String = text.chars().take(MAX_LETTERS - 1).collect();
+        format!("{begin}…")
     }
 }
 

@@ -156,9 +156,10 @@ impl<'a> Resolver<'a> {
         let places = std::iter::once(&site.place).chain(&site.inlined);
         let outermost = site.inlined.len();
         for (index, place) in places.enumerate() {
-            let persists = match index == outermost {
-                true => self.helpers.contains(site.model, site.function_id),
-                false => is_library(&place.function),
+            let persists = if index == outermost {
+                self.helpers.contains(site.model, site.function_id)
+            } else {
+                is_library(&place.function)
             };
             let location = self.location(place, site);
             let file = location

@@ -273,9 +273,10 @@ fn notes(finding: &Finding, style: &Style) -> Vec<String> {
     for (index, step) in steps.iter().enumerate() {
         if step.location.is_none() {
             // A call is told by itself.
-            let place = match step.what.starts_with('`') {
-                true => "",
-                false => ", at an unknown place",
+            let place = if step.what.starts_with('`') {
+                ""
+            } else {
+                ", at an unknown place"
             };
             notes.push(format!("({}) {}{place}", index + 1, step.what));
         }
@@ -306,9 +307,10 @@ fn notes(finding: &Finding, style: &Style) -> Vec<String> {
 fn crash_notes(crash: &Crash) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((number, line)) = &crash.operation {
-        let when = match crash.acknowledged {
-            true => "after operation",
-            false => "in operation",
+        let when = if crash.acknowledged {
+            "after operation"
+        } else {
+            "in operation"
         };
         notes.push(format!("power fails {when} {number}: {line}"));
     }

@@ -199,6 +199,17 @@ pub fn adopt(process: &mut Process, base: u64, end: u64, offset: u64, descriptor
     let Ok((index, _)) = process.files.see(config, descriptor) else {
         return;
     };
+    appear(process, state, index, (base, end), offset);
+}
+
+/// A shared mapping of a known file is there.
+pub fn appear(
+    process: &mut Process,
+    state: &mut State,
+    index: Index,
+    (base, end): (u64, u64),
+    offset: u64,
+) {
     if process.files.get(index).shadow != 0 {
         process.files.cover(index, offset + (end - base));
     }

@@ -119,9 +119,10 @@ unsafe fn set_gate(gate: *mut Gate, level: Level) {
     // A child of a fork server looks at loads alone, and at stores for what loads find.
     let marks = serve::marks_loads();
     let stores = !process::is_serving() || marks;
-    let loads = match process::is_serving() {
-        true => marks,
-        false => config::get().is_some_and(|config| config.loads),
+    let loads = if process::is_serving() {
+        marks
+    } else {
+        config::get().is_some_and(|config| config.loads)
     };
     // SAFETY: the caller vouches for the gate. Other threads may be reading it: while base and
     // span do not fit together, everything is a candidate.
@@ -184,9 +185,10 @@ pub unsafe extern "C" fn __crashpoint_register(module: *mut ModuleHeader) {
     }
     // SAFETY: the caller's.
     let module = unsafe { &mut *module };
-    let binary = match process::is_attentive() && !process::is_serving() {
-        true => binaries::of(core::ptr::from_ref(module) as u64),
-        false => &binaries::UNKNOWN,
+    let binary = if process::is_attentive() && !process::is_serving() {
+        binaries::of(core::ptr::from_ref(module) as u64)
+    } else {
+        &binaries::UNKNOWN
     };
     let mut process = lock::lock();
     module.site_base = process.modules.next_site;

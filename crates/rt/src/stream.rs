@@ -238,6 +238,24 @@ impl Window {
     }
 }
 
+/// Writes a full window to its file; returns where the stream ends now. None: nothing more is
+/// recorded.
+fn finish(state: &mut State, window: &Window, kind: StreamKind) -> Option<u64> {
+    let written = if process::is_recording() {
+        window.write_out(state, kind)
+    } else {
+        Err(Stop::Limit)
+    };
+    match written {
+        Ok(end) => Some(end),
+        Err(reason) => {
+            process::stop(reason);
+            give_up(state);
+            None
+        }
+    }
+}
+
 /// Goes on in the other PM window. False: nothing more is recorded.
 #[cold]
 pub fn turn(state: &mut State) -> bool {
@@ -245,17 +263,8 @@ pub fn turn(state: &mut State) -> bool {
         return false;
     }
     let window = Window::pm(state);
-    let written = match process::is_recording() {
-        true => window.write_out(state, StreamKind::Pm),
-        false => Err(Stop::Limit),
-    };
-    let end = match written {
-        Ok(end) => end,
-        Err(reason) => {
-            process::stop(reason);
-            give_up(state);
-            return false;
-        }
+    let Some(end) = finish(state, &window, StreamKind::Pm) else {
+        return false;
     };
     let header = &mut state.header;
     let start = if window.is_second {
@@ -278,16 +287,8 @@ pub fn turn_flow(state: &mut State) {
         return use_scratch(state);
     }
     let window = Window::flow(state);
-    let written = match process::is_recording() {
-        true => window.write_out(state, StreamKind::Flow),
-        false => Err(Stop::Limit),
-    };
-    let end = match written {
-        Ok(end) => end,
-        Err(reason) => {
-            process::stop(reason);
-            return give_up(state);
-        }
+    let Some(end) = finish(state, &window, StreamKind::Flow) else {
+        return;
     };
     let header = &mut state.header;
     let start = if window.is_second {

@@ -137,9 +137,10 @@ impl Allocations {
     }
 
     fn place(&self, process: ProcessIndex, value: u64, in_pool: bool) -> Option<PmAddress> {
-        let base = match in_pool {
-            true => self.mappings.lowest(process)?,
-            false => 0,
+        let base = if in_pool {
+            self.mappings.lowest(process)?
+        } else {
+            0
         };
         self.mappings.find(process, base.wrapping_add(value))
     }

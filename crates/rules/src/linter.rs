@@ -8,8 +8,8 @@ use crate::script::{
 use crate::transactions::{Transactions, World};
 use crate::unflushed::Unflushed;
 use crate::{
-    Basic, Config, ProgramInfo, RuleFinding, RuleInfo, RuleSettings, Severity, double_log,
-    extra_fence, extra_flush, missing_fence, missing_flush, unlogged_update, unpersisted,
+    Config, ProgramInfo, RuleFinding, RuleInfo, RuleSettings, double_log, extra_fence, extra_flush,
+    missing_fence, missing_flush, unlogged_update, unpersisted,
 };
 use crashpoint_persist::memory::x86::{Fenced, Flushed, How, Who};
 use crashpoint_persist::memory::{OriginInfo, Origins, pieces};
@@ -71,42 +71,34 @@ impl Interested {
     }
 }
 
-fn basic(own: &Basic, info: &RuleInfo) -> Option<Severity> {
-    own.enabled.then(|| own.severity.unwrap_or(info.severity))
-}
-
 /// The rules that are switched on, in the order of [`crate::RULES`].
 fn rules(settings: &RuleSettings) -> Vec<Box<dyn Rule>> {
+    let chosen = |info: &RuleInfo| {
+        let (enabled, severity) = settings.of(info.id).expect("a built-in rule");
+        enabled.then(|| severity.unwrap_or(info.severity))
+    };
     let mut rules: Vec<Box<dyn Rule>> = Vec::new();
-    if let Some(severity) = basic(&settings.missing_flush, &missing_flush::INFO) {
+    if let Some(severity) = chosen(&missing_flush::INFO) {
         rules.push(Box::new(missing_flush::MissingFlush { severity }));
     }
-    if let Some(severity) = basic(&settings.missing_fence, &missing_fence::INFO) {
+    if let Some(severity) = chosen(&missing_fence::INFO) {
         rules.push(Box::new(missing_fence::MissingFence { severity }));
     }
-    let flush = &settings.extra_flush;
-    if flush.enabled {
-        let severity = flush.severity.unwrap_or(extra_flush::INFO.severity);
-        rules.push(Box::new(extra_flush::ExtraFlush::new(
-            severity,
-            flush.clone(),
-        )));
+    if let Some(severity) = chosen(&extra_flush::INFO) {
+        let own = settings.extra_flush.clone();
+        rules.push(Box::new(extra_flush::ExtraFlush::new(severity, own)));
     }
-    let fence = &settings.extra_fence;
-    if fence.enabled {
-        let severity = fence.severity.unwrap_or(extra_fence::INFO.severity);
-        rules.push(Box::new(extra_fence::ExtraFence::new(
-            severity,
-            fence.clone(),
-        )));
+    if let Some(severity) = chosen(&extra_fence::INFO) {
+        let own = settings.extra_fence.clone();
+        rules.push(Box::new(extra_fence::ExtraFence::new(severity, own)));
     }
-    if let Some(severity) = basic(&settings.unpersisted, &unpersisted::INFO) {
+    if let Some(severity) = chosen(&unpersisted::INFO) {
         rules.push(Box::new(unpersisted::Unpersisted { severity }));
     }
-    if let Some(severity) = basic(&settings.double_log, &double_log::INFO) {
+    if let Some(severity) = chosen(&double_log::INFO) {
         rules.push(Box::new(double_log::DoubleLog { severity }));
     }
-    if let Some(severity) = basic(&settings.unlogged_update, &unlogged_update::INFO) {
+    if let Some(severity) = chosen(&unlogged_update::INFO) {
         rules.push(Box::new(unlogged_update::UnloggedUpdate { severity }));
     }
     rules
@@ -185,9 +177,10 @@ impl<'a> Linter<'a> {
             context: event.context,
             thread: event.thread,
         };
-        let origin = match counted {
-            true => self.origins.count(info),
-            false => self.origins.number(info),
+        let origin = if counted {
+            self.origins.count(info)
+        } else {
+            self.origins.number(info)
         };
         Who {
             order: event.order,

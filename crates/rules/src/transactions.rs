@@ -25,6 +25,7 @@ use crate::ProgramInfo;
 use crate::config::{Returns, Transactions as Settings};
 use crate::intervals::Intervals;
 use crate::mappings::Mappings;
+use crate::rule::{Path, RuleContext, Tally, by_path};
 use crashpoint_persist::memory::Origin;
 use crashpoint_persist::memory::x86::{Mark, Who};
 use crashpoint_trace::{
@@ -35,28 +36,45 @@ use rustc_hash::FxHashMap;
 use state::{OpenCall, State, Unlogged};
 use std::rc::Rc;
 
-/// A range that was logged although it was covered already.
+/// Something that a transaction does to a range and should not, by one origin: the first time, and
+/// how often. `T` is what is known besides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Doubled {
+pub(crate) struct Misuse<T> {
     pub(crate) count: u64,
     pub(crate) mark: Mark,
+    /// The beginning of the transaction.
     pub(crate) began: Mark,
-    pub(crate) cover: Cover,
     pub(crate) place: PmAddress,
     pub(crate) length: u64,
+    pub(crate) detail: T,
 }
 
-/// A store without a log entry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unprotected {
-    pub(crate) count: u64,
-    pub(crate) mark: Mark,
-    pub(crate) began: Mark,
-    pub(crate) place: PmAddress,
-    pub(crate) length: u64,
-    /// The call that logged it too late.
-    pub(crate) logged: Option<Mark>,
+impl<T: Copy> Misuse<T> {
+    /// One for each site and call path: the first, with the counts of all.
+    pub(crate) fn by_path(
+        rule_context: &RuleContext<'_>,
+        found: &FxHashMap<Origin, Misuse<T>>,
+    ) -> Vec<(Path, Misuse<T>, Tally)> {
+        let found = found.iter().map(|(origin, found)| (*origin, *found));
+        let merged = by_path(rule_context.origins, found).into_iter();
+        let firsts = merged.map(|(path, found)| {
+            let first = found.iter().min_by_key(|(_, found)| found.mark.order);
+            let (_, first) = first.expect("never empty");
+            let tally = Tally {
+                count: found.iter().map(|(_, found)| found.count).sum(),
+                total: rule_context.total(path),
+            };
+            (path, *first, tally)
+        });
+        firsts.collect()
+    }
 }
+
+/// A range that was logged although it was covered already, and by what.
+pub(crate) type Doubled = Misuse<Cover>;
+
+/// A store without a log entry, and the call that logged it too late.
+pub(crate) type Unprotected = Misuse<Option<Mark>>;
 
 /// What the analysis asks about the world around an event.
 #[derive(Clone, Copy)]
@@ -217,7 +235,7 @@ impl Transactions {
                     count: 0,
                     mark: who.mark(),
                     began,
-                    cover,
+                    detail: cover,
                     place: place.unwrap_or(PmAddress(0)),
                     length: end - start,
                 });
@@ -327,7 +345,7 @@ impl Transactions {
                     began: state.began,
                     place: store.place,
                     length: store.end - store.start,
-                    logged: store.logged,
+                    detail: store.logged,
                 });
             // A store with several gaps is one.
             if last.replace(store.mark.order) != Some(store.mark.order) {

@@ -25,6 +25,8 @@
 //! Stores of a process that did not end in order may just have been interrupted: only those that
 //! at least [`FENCES_AFTER`] fences of their thread followed are taken for left.
 
+pub(crate) mod draft;
+
 use crate::ProgramInfo;
 use crashpoint_persist::memory::x86::{Flushed, Line, LineTracker, Mark, Writer};
 use crashpoint_persist::memory::{LineId, Origin, Origins};

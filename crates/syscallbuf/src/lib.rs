@@ -20,6 +20,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crashpoint_abi::syscallbuf::{self, Shared, WriteRecord};
+use crashpoint_abi::system_call::system_call;
 
 /// Null: not watched, or not yet.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
@@ -190,7 +191,7 @@ unsafe fn set_signals(to: *const u64, old: *mut u64) {
     let how = libc::SIG_SETMASK as usize;
     let arguments = [how, to as usize, old as usize, size_of::<u64>(), 0, 0];
     // SAFETY: passed on.
-    unsafe { call6(libc::SYS_rt_sigprocmask, arguments) };
+    unsafe { system_call(libc::SYS_rt_sigprocmask, arguments) };
 }
 
 /// `write`, from where the filter lets it pass.
@@ -221,32 +222,7 @@ unsafe fn let_pass(descriptor: c_int, bytes: *const u8, count: usize) -> isize {
 /// As the system call demands.
 unsafe fn call(number: i64, a: usize, b: usize, c: usize) -> isize {
     // SAFETY: passed on.
-    unsafe { call6(number, [a, b, c, 0, 0, 0]) }
-}
-
-/// # Safety
-///
-/// As the system call demands.
-unsafe fn call6(number: i64, arguments: [usize; 6]) -> isize {
-    let [a, b, c, d, e, f] = arguments;
-    let returned: isize;
-    // SAFETY: the kernel's calling convention; the caller vouches for the rest.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => returned,
-            in("rdi") a,
-            in("rsi") b,
-            in("rdx") c,
-            in("r10") d,
-            in("r8") e,
-            in("r9") f,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    returned
+    unsafe { system_call(number, [a, b, c, 0, 0, 0]) }
 }
 
 /// Before the program's own constructors, as far as the loader lets us.
@@ -343,7 +319,7 @@ unsafe fn share(path: *const c_char) {
             file as usize,
             0,
         ];
-        let mapped = call6(libc::SYS_mmap, arguments);
+        let mapped = system_call(libc::SYS_mmap, arguments);
         call(libc::SYS_close, file as usize, 0, 0);
         if (-4095..0).contains(&mapped) {
             return;
@@ -374,7 +350,7 @@ unsafe fn put_code() -> bool {
     // SAFETY: a page of our own, at an address where nothing is.
     unsafe {
         let arguments = [address, BYTES, protection, kind, usize::MAX, 0];
-        if call6(libc::SYS_mmap, arguments) != address as isize {
+        if system_call(libc::SYS_mmap, arguments) != address as isize {
             return false;
         }
         ptr::copy_nonoverlapping(

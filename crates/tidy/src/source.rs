@@ -113,9 +113,12 @@ pub fn printing(file: &str, text: &str) -> Vec<String> {
 }
 
 fn homes_contain(homes: &[&str], file: &str) -> bool {
-    homes.iter().any(|home| match home.ends_with('/') {
-        true => file.starts_with(home),
-        false => file == *home,
+    homes.iter().any(|home| {
+        if home.ends_with('/') {
+            file.starts_with(home)
+        } else {
+            file == *home
+        }
     })
 }
 

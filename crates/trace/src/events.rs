@@ -323,9 +323,10 @@ impl<'a> Events<'a> {
         };
         let table = &self.recording.files;
         let file = find_file(&self.recording.processes, process, number);
-        let file = match shared {
-            true => file,
-            false => file.and_then(|file| table.find_private(file)),
+        let file = if shared {
+            file
+        } else {
+            file.and_then(|file| table.find_private(file))
         };
         let space = &mut self.spaces[process.index()].space;
         let length = range::whole_pages(length);

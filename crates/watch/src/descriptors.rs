@@ -45,8 +45,12 @@ pub struct Description {
 impl Description {
     /// Something outside of the folder.
     pub fn stream(stream: Stream) -> Description {
+        Description::outside(FdTarget::Stream(stream))
+    }
+
+    fn outside(target: FdTarget) -> Description {
         Description {
-            target: FdTarget::Stream(stream),
+            target,
             writable: false,
             flags: Cell::new(OFlags::empty()),
             moves: Cell::default(),
@@ -58,17 +62,8 @@ impl Description {
 
     /// Takes the description behind a descriptor of the program.
     pub fn of(own: OwnedFd, inodes: &mut Inodes, streams: &Streams) -> Description {
-        let other = Description {
-            target: FdTarget::Other,
-            writable: false,
-            flags: Cell::new(OFlags::empty()),
-            moves: Cell::default(),
-            far: Cell::default(),
-            own: None,
-            reader: OnceCell::new(),
-        };
         let (Ok(stat), Ok(flags)) = (rustix::fs::fstat(&own), rustix::fs::fcntl_getfl(&own)) else {
-            return other;
+            return Description::outside(FdTarget::Other);
         };
         let kind = FileType::from_raw_mode(stat.st_mode);
         let number = Number::from(&stat);
@@ -81,10 +76,8 @@ impl Description {
                 target: FdTarget::Inode(inode),
                 writable,
                 flags: Cell::new(flags),
-                moves: Cell::default(),
-                far: Cell::default(),
                 own: writable.then_some(own),
-                reader: OnceCell::new(),
+                ..Description::outside(FdTarget::Other)
             };
         }
         let target = match kind {
@@ -99,7 +92,7 @@ impl Description {
                 .find(number)
                 .map_or(FdTarget::Other, FdTarget::Stream),
         };
-        Description { target, ..other }
+        Description::outside(target)
     }
 }
 

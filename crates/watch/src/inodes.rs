@@ -185,12 +185,11 @@ impl Inodes {
             names.push(&known.name[..]);
             at = known.parent;
         }
-        match names.is_empty() {
-            true => ".".to_owned(),
-            false => {
-                names.reverse();
-                String::from_utf8_lossy(&names.join(&b'/')).into_owned()
-            }
+        if names.is_empty() {
+            ".".to_owned()
+        } else {
+            names.reverse();
+            String::from_utf8_lossy(&names.join(&b'/')).into_owned()
         }
     }
 

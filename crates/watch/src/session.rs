@@ -154,9 +154,10 @@ impl StandardFiles {
                 source: error.into(),
             })
         };
-        let (output, error) = match options.pass_output {
-            true => (None, None),
-            false => (sink("stdout")?, sink("stderr")?),
+        let (output, error) = if options.pass_output {
+            (None, None)
+        } else {
+            (sink("stdout")?, sink("stderr")?)
         };
         Ok(StandardFiles {
             input,

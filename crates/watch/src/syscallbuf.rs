@@ -165,9 +165,10 @@ impl SyscallBuffer {
         let length = u64::from(record.bytes.load(Ordering::Relaxed));
         let stack_bytes = u64::from(record.stack_bytes.load(Ordering::Relaxed));
         let done = record.state.load(Ordering::Acquire) == syscallbuf::DONE;
-        let returned = match done {
-            true => record.returned.load(Ordering::Relaxed),
-            false => 0,
+        let returned = if done {
+            record.returned.load(Ordering::Relaxed)
+        } else {
+            0
         };
         let taken = returned.max(0) as u64;
         // The program shares this memory: what it says is not believed.

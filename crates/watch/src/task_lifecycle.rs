@@ -29,20 +29,23 @@ impl Watcher<'_> {
                 number,
                 leader: child,
                 pidfd,
-                files: match has(libc::CLONE_FILES) {
-                    true => parent.files,
-                    false => Rc::new(RefCell::new(parent.files.borrow().clone())),
+                files: if has(libc::CLONE_FILES) {
+                    parent.files
+                } else {
+                    Rc::new(RefCell::new(parent.files.borrow().clone()))
                 },
-                place: match has(libc::CLONE_FS) {
-                    true => parent.place,
-                    false => Rc::new(RefCell::new(PathBase {
+                place: if has(libc::CLONE_FS) {
+                    parent.place
+                } else {
+                    Rc::new(RefCell::new(PathBase {
                         directory: parent.place.borrow().directory.clone(),
                         other_root: parent.place.borrow().other_root,
-                    })),
+                    }))
                 },
-                space: match has(libc::CLONE_VM) {
-                    true => parent.space,
-                    false => Rc::new(RefCell::new(parent.space.borrow().clone())),
+                space: if has(libc::CLONE_VM) {
+                    parent.space
+                } else {
+                    Rc::new(RefCell::new(parent.space.borrow().clone()))
                 },
             }
         };

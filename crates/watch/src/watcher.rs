@@ -17,6 +17,7 @@ use rustc_hash::FxHashSet;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io;
 use std::rc::Rc;
 
@@ -58,6 +59,26 @@ pub struct CallContext<'a> {
     pub tid: Tid,
     pub number: SystemCall,
     pub registers: &'a Registers,
+}
+
+impl<'a> CallContext<'a> {
+    pub fn new(tid: Tid, number: SystemCall, registers: &'a Registers) -> CallContext<'a> {
+        CallContext {
+            tid,
+            number,
+            registers,
+        }
+    }
+
+    /// The name of the call.
+    pub fn name(self) -> &'static str {
+        table::name(self.number)
+    }
+
+    /// The call as text, for one that is given a file and nothing else worth telling.
+    pub fn text_on(self, path: impl Display) -> String {
+        format!("{}(\"{path}\")", self.name())
+    }
 }
 
 impl Watcher<'_> {
@@ -217,12 +238,8 @@ impl Watcher<'_> {
             }
             self.turn = Some(tid);
         }
-        let by = CallContext {
-            tid,
-            number,
-            registers,
-        };
-        let entry = self.look(by, kind, &arguments)?;
+        let by = CallContext::new(tid, number, registers);
+        let entry = self.enter_call(by, kind, &arguments)?;
         match entry {
             EntryAction::Pass => {
                 self.end_turn(tid)?;
@@ -264,7 +281,7 @@ impl Watcher<'_> {
     fn leave(&mut self, tid: Tid) -> Result<(), WatchError> {
         if let TaskState::InCall(pending) = self.set_state(tid, TaskState::Running) {
             match ptrace::returned(tid) {
-                Ok(returned) => self.done(tid, *pending, returned)?,
+                Ok(returned) => self.exit_call(tid, *pending, returned)?,
                 Err(error) => gone(error)?,
             }
         }
@@ -343,12 +360,12 @@ impl Watcher<'_> {
             return Ok(StackId::NONE);
         };
         let failed = |source| WatchError::Write { source };
-        Ok(match self.options.stacks {
-            true => self
-                .stacks
+        Ok(if self.options.stacks {
+            self.stacks
                 .unwind(by.tid, task.process.leader, by.registers, &mut self.writer)
-                .map_err(failed)?,
-            false => StackId::NONE,
+                .map_err(failed)?
+        } else {
+            StackId::NONE
         })
     }
 

@@ -162,9 +162,12 @@ struct Holder<'a> {
 
 impl Holder<'_> {
     fn new(build: &Builder, in_slots: bool) -> Holder<'_> {
-        let slots = |ty, count| match in_slots {
-            true => (0..count).map(|_| build.alloca(ty)).collect(),
-            false => Vec::new(),
+        let slots = |ty, count| {
+            if in_slots {
+                (0..count).map(|_| build.alloca(ty)).collect()
+            } else {
+                Vec::new()
+            }
         };
         Holder {
             build,
@@ -174,9 +177,10 @@ impl Holder<'_> {
     }
 
     fn value(&mut self, value: Value) -> Held {
-        let slot = match value.ty().is_pointer() {
-            true => self.pointers.pop(),
-            false => self.flags.pop(),
+        let slot = if value.ty().is_pointer() {
+            self.pointers.pop()
+        } else {
+            self.flags.pop()
         };
         match slot {
             Some(slot) => {

@@ -102,12 +102,11 @@ impl Body<'_> {
         let build = self.build();
         let (_, call) = self.planned(index);
         let argument = call.operand(place.argument);
-        let pointer = match argument.ty().is_pointer() {
-            true => argument,
-            false => {
-                let number = build.resize(argument, build.i64);
-                build.cast(LLVMOpcode::LLVMIntToPtr, number, build.pointer)
-            }
+        let pointer = if argument.ty().is_pointer() {
+            argument
+        } else {
+            let number = build.resize(argument, build.i64);
+            build.cast(LLVMOpcode::LLVMIntToPtr, number, build.pointer)
         };
         build.offset(pointer, place.offset)
     }

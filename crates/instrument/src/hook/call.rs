@@ -66,9 +66,10 @@ impl Body<'_> {
         }
         if instruction.returns_twice() {
             let name = call.callee.map(Value::name).unwrap_or_default();
-            match library::is_setjmp(&name) {
-                true => self.returned_again(anchor, index),
-                false => self.resync(anchor, index),
+            if library::is_setjmp(&name) {
+                self.returned_again(anchor, index)
+            } else {
+                self.resync(anchor, index)
             }
             build.before(anchor);
         }
@@ -149,12 +150,11 @@ impl Body<'_> {
 
     fn report_sync(&self, index: usize, object: Value, kind: ThreadSync) {
         let build = self.build();
-        let object = match object.ty().is_pointer() {
-            true => object,
-            false => {
-                let number = build.resize(object, build.i64);
-                build.cast(LLVMOpcode::LLVMIntToPtr, number, build.pointer)
-            }
+        let object = if object.ty().is_pointer() {
+            object
+        } else {
+            let number = build.resize(object, build.i64);
+            build.cast(LLVMOpcode::LLVMIntToPtr, number, build.pointer)
         };
         let thread = self.activation.entered(build);
         let site = self.object.site(self.site(index));
@@ -224,9 +224,10 @@ impl Body<'_> {
         // Results are signed; a failure is negative.
         let result = || {
             let bits = call.ty().integer_bits()?;
-            Some(match bits < 64 {
-                true => build.cast(LLVMOpcode::LLVMSExt, call, build.i64),
-                false => call,
+            Some(if bits < 64 {
+                build.cast(LLVMOpcode::LLVMSExt, call, build.i64)
+            } else {
+                call
             })
         };
         let at_least_zero = |value: Value, wanted: Value| {

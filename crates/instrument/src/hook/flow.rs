@@ -122,12 +122,11 @@ pub fn arrivals(build: &Builder, blocks: &[Vec<Value>]) -> Arrivals {
         let successors = terminator.successors();
         for to in &successors {
             let first = successors.iter().position(|other| other == to);
-            let number = match indirect(terminator) {
-                true => {
-                    targets.push(*to);
-                    first.expect("it is one of them") as u32
-                }
-                false => u32::MAX,
+            let number = if indirect(terminator) {
+                targets.push(*to);
+                first.expect("it is one of them") as u32
+            } else {
+                u32::MAX
             };
             let incoming = (build.number(number), terminator.block());
             edges.entry(*to).or_default().push(incoming);
@@ -181,9 +180,10 @@ impl Body<'_> {
 
     /// Writes a group; the builder stands before `end`.
     fn group(&self, end: Value, group: &Group) {
-        let mut cursor = match group.checked {
-            true => self.check_limit(end),
-            false => self.unchecked_cursor(),
+        let mut cursor = if group.checked {
+            self.check_limit(end)
+        } else {
+            self.unchecked_cursor()
         };
         if group.after_call {
             self.put_byte(&mut cursor, flow::AFTER_CALL);

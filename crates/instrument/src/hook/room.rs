@@ -17,9 +17,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub fn decide(list: &mut Vec<EventsBefore>, blocks: &[Vec<Value>]) {
     let total: usize = groups(list).map(Group::most_bytes).sum();
     let small = total + ENTER_BYTES + LANDED_BYTES < ROOM_BYTES;
-    let mut ends = match small {
-        true => back_edge_ends(blocks),
-        false => FxHashSet::default(),
+    let mut ends = if small {
+        back_edge_ends(blocks)
+    } else {
+        FxHashSet::default()
     };
     for at in list.iter_mut() {
         let goes_back = ends.contains(&at.anchor);

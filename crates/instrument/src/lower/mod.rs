@@ -240,9 +240,10 @@ impl Lowering {
             .map(|&instruction| Action::of(self.module, instruction))
             .collect();
         let all = bodies.iter().flatten().copied();
-        let roots = match hooked {
-            true => roots(self.module, all.zip(&actions)),
-            false => FxHashSet::default(),
+        let roots = if hooked {
+            roots(self.module, all.zip(&actions))
+        } else {
+            FxHashSet::default()
         };
         for (parameter, root) in parameters.iter().zip(&mut plan.parameter_roots) {
             *root = roots.contains(parameter);

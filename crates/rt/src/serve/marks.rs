@@ -184,12 +184,11 @@ pub fn escape(state: &mut State, site: u32, address: u64) {
     if !super::marks_loads() || !state.is_persistent(address) {
         return;
     }
-    match state.own.escape_frame.is_null() {
-        true => count_escaped(1),
+    if state.own.escape_frame.is_null() {
+        count_escaped(1);
+    } else {
         // The last one did not enter.
-        false => {
-            super::note(notes::UNMARKED_READS);
-        }
+        super::note(notes::UNMARKED_READS);
     }
     state.own.escape_frame = state.thread.frame;
     state.own.escape_site = site;

@@ -419,6 +419,23 @@ impl Run {
         base.expect("a mapping")
     }
 
+    /// Sites of the stores of a kind, in order.
+    pub fn sites(&self, kind: record::StoreKind) -> Vec<u32> {
+        self.stores(kind)
+            .into_iter()
+            .map(|(site, ..)| site)
+            .collect()
+    }
+
+    /// Values of eight bytes that a site stored, in order.
+    pub fn values(&self, site: u32) -> Vec<u64> {
+        let stores = self.stores(record::StoreKind::Plain).into_iter();
+        stores
+            .filter(|store| store.0 == site)
+            .map(|(_, _, bytes)| u64::from_le_bytes(bytes.try_into().unwrap()))
+            .collect()
+    }
+
     /// Stores of a kind: site, offset from the first mapping, bytes.
     pub fn stores(&self, kind: record::StoreKind) -> Vec<(u32, u64, Vec<u8>)> {
         let base = self.base();

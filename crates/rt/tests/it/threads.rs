@@ -40,12 +40,7 @@ fn threads_record_side_by_side_in_one_order() {
         1
     );
     // Under the lock, values follow the order.
-    let counts: Vec<u64> = run
-        .stores(StoreKind::Plain)
-        .into_iter()
-        .filter(|(site, ..)| *site == 21)
-        .map(|(_, _, bytes)| u64::from_le_bytes(bytes.try_into().unwrap()))
-        .collect();
+    let counts = run.values(21);
     assert_eq!(counts, (1..=800).collect::<Vec<_>>());
     let orders: BTreeSet<u64> = run.events().iter().map(|event| event.order).collect();
     assert_eq!(orders.len(), run.events().len());

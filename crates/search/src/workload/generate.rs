@@ -165,9 +165,10 @@ impl<'a> Generator<'a> {
         if let Some(key) = self.fresh_keys.take(&mut self.dice) {
             return key;
         }
-        let again = match self.removed.is_empty() {
-            true => &self.used,
-            false => &self.removed,
+        let again = if self.removed.is_empty() {
+            &self.used
+        } else {
+            &self.removed
         };
         let again = again.pick(&mut self.dice);
         // Only questions may have named a key so far: then every key is as good.
@@ -176,9 +177,12 @@ impl<'a> Generator<'a> {
 
     fn value(&mut self) -> u64 {
         let fresh = self.fresh_values.take(&mut self.dice);
-        fresh.unwrap_or_else(|| match self.settings.values.is_empty() {
-            true => 0,
-            false => self.dice.within(&self.settings.values),
+        fresh.unwrap_or_else(|| {
+            if self.settings.values.is_empty() {
+                0
+            } else {
+                self.dice.within(&self.settings.values)
+            }
         })
     }
 

@@ -50,9 +50,10 @@ pub struct Fresh {
 
 impl Fresh {
     pub fn new(range: RangeInclusive<u64>, limit: Option<usize>) -> Fresh {
-        let size = match range.is_empty() {
-            true => 0,
-            false => (range.end() - range.start()).saturating_add(1),
+        let size = if range.is_empty() {
+            0
+        } else {
+            (range.end() - range.start()).saturating_add(1)
         };
         let limit = limit.map_or(u64::MAX, |limit| limit as u64);
         Fresh {
@@ -70,9 +71,10 @@ impl Fresh {
         let mut number = dice.within(&self.range);
         // The next free one: this ends even where the range is nearly used up.
         while !self.taken.insert(number) {
-            number = match number == *self.range.end() {
-                true => *self.range.start(),
-                false => number + 1,
+            number = if number == *self.range.end() {
+                *self.range.start()
+            } else {
+                number + 1
             };
         }
         Some(number)

@@ -44,12 +44,12 @@ pub fn removals(
         let ask = with_one_key().filter(|kind| kind.read_only);
         remove.chain(ask).filter_map(|kind| question(kind, key))
     });
-    match kinds.iter().any(|kind| kind.removes) {
-        true => all
-            .take(limit)
+    if kinds.iter().any(|kind| kind.removes) {
+        all.take(limit)
             .map(|line| Operation::new(line, kinds))
-            .collect(),
-        false => Vec::new(),
+            .collect()
+    } else {
+        Vec::new()
     }
 }
 

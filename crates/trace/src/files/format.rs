@@ -185,9 +185,10 @@ pub(super) fn next(stream: &[u8], offset: usize) -> Next<'_> {
         return Next::End;
     }
     let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX_BYTES>() else {
-        return match rest.iter().all(|byte| *byte == 0) {
-            true => Next::End,
-            false => Next::Truncated,
+        return if rest.iter().all(|byte| *byte == 0) {
+            Next::End
+        } else {
+            Next::Truncated
         };
     };
     let [l0, l1, l2, l3, c0, c1, c2, c3] = *prefix;

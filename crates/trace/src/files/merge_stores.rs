@@ -261,9 +261,10 @@ impl<'a, Events: Iterator<Item = Event<'a>>> StoreMerger<'a, Events> {
         for at in std::iter::once(site).chain(callers) {
             stack.extend(self.frame(at)?);
         }
-        let id = match stack.is_empty() {
-            true => StackId::NONE,
-            false => self.writer.stack(&stack)?,
+        let id = if stack.is_empty() {
+            StackId::NONE
+        } else {
+            self.writer.stack(&stack)?
         };
         self.stacks.insert((site, context), id);
         Ok(id)

@@ -166,9 +166,10 @@ proptest! {
         prop_assert_eq!(recording.command(), &start().command[..]);
         prop_assert_eq!(recording.ended(), finish.then_some(ProgramEnd::Exited(3)));
         let kinds: Vec<_> = recording.problems().iter().map(|problem| &problem.kind).collect();
-        match finish {
-            true => prop_assert!(kinds.is_empty(), "{:?}", kinds),
-            false => prop_assert_eq!(kinds, [&ProblemKind::NoEnd]),
+        if finish {
+            prop_assert!(kinds.is_empty(), "{:?}", kinds);
+        } else {
+            prop_assert_eq!(kinds, [&ProblemKind::NoEnd]);
         }
         let function = &recording.frames(StackId(0))[0].function;
         prop_assert_eq!(function, if finish { "f" } else { "?" });

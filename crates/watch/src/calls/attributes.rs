@@ -4,7 +4,7 @@
 //! makes it an operation on the inode.
 
 use super::resolve::PathAt;
-use super::{Arguments, EntryAction, PendingCall};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::descriptors::FdTarget;
 use crate::watcher::{CallContext, Watcher};
@@ -51,11 +51,7 @@ const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 
 impl Watcher<'_> {
-    pub fn enter_attribute(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_attribute(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let nofollow = |flags: i32| flags & libc::AT_SYMLINK_NOFOLLOW == 0;
         let (directory, path, follow) = match arguments.call() {
@@ -118,16 +114,12 @@ impl Watcher<'_> {
             return Ok(());
         };
         let mode = before::mode(&stat);
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let text = format!("{name}(\"{}\", 0{mode:o})", self.inodes.path(inode));
         self.emit(by, &text, vec![Effect::SetMode { inode, mode }])
     }
 
-    pub fn enter_xattr(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_xattr(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let inode = match arguments.call() {
             libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
@@ -175,7 +167,7 @@ impl Watcher<'_> {
 
     pub fn exit_xattr(&mut self, by: CallContext<'_>, xattr: Xattr) -> Result<(), WatchError> {
         let Xattr { inode, name, value } = xattr;
-        let call = crate::table::name(by.number);
+        let call = by.name();
         let path = self.inodes.path(inode);
         let text = format!("{call}(\"{path}\", \"{}\")", String::from_utf8_lossy(&name));
         let (name, value) = (&name[..], value.as_deref());

@@ -1,7 +1,7 @@
 //! Bytes written from memory, and sizes.
 
 use super::resolve::PathAt;
-use super::{Arguments, EntryAction, PendingCall, output};
+use super::{Arguments, EntryAction, EntryResult, PendingCall, output};
 use crate::WatchError;
 use crate::descriptors::{Description, FdTarget};
 use crate::watcher::{CallContext, Watcher};
@@ -28,11 +28,7 @@ enum Position {
 }
 
 impl Watcher<'_> {
-    pub fn enter_write(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_write(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let Some(description) = self.description(by.tid, arguments.descriptor(0)) else {
             return Ok(EntryAction::Pass);
         };
@@ -117,7 +113,7 @@ impl Watcher<'_> {
             bytes = self.given(by, arguments, taken);
             text = format!(
                 "{}(\"{}\", {taken} bytes at {offset})",
-                crate::table::name(by.number),
+                by.name(),
                 self.inodes.path(inode)
             );
             if (bytes.len() as u64) < taken {
@@ -147,23 +143,25 @@ pub fn write_effects(
     flags: OFlags,
     extra: i32,
 ) -> impl Iterator<Item = Effect<'_>> {
-    let through = match flags.contains(OFlags::DIRECT) {
-        true => Through::Direct,
-        false => Through::Cache,
+    let through = if flags.contains(OFlags::DIRECT) {
+        Through::Direct
+    } else {
+        Through::Cache
     };
     let length = bytes.len() as u64;
     let synced = synced_by(flags, extra).map(move |full| {
-        Effect::Sync(match full {
-            true => SyncKind::FullRange {
+        Effect::Sync(if full {
+            SyncKind::FullRange {
                 inode,
                 offset,
                 length,
-            },
-            false => SyncKind::DataRange {
+            }
+        } else {
+            SyncKind::DataRange {
                 inode,
                 offset,
                 length,
-            },
+            }
         })
     });
     let write = Effect::Write {
@@ -227,11 +225,7 @@ enum Change {
 }
 
 impl Watcher<'_> {
-    pub fn enter_resize(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_resize(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let (inode, from) = if arguments.call() == libc::SYS_truncate {
             match self.inode_by_path(by, libc::AT_FDCWD, values[0], true) {
@@ -270,7 +264,7 @@ impl Watcher<'_> {
 
     pub fn exit_resize(&mut self, by: CallContext<'_>, resize: Resize) -> Result<(), WatchError> {
         let Resize { inode, from, .. } = resize;
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let path = self.inodes.path(inode);
         let shadow = self.inodes.get_mut(inode).shadow.as_mut();
         let (text, effect) = match resize.change {

@@ -11,7 +11,7 @@
 //! description are waited for.
 
 use super::data::write_effects;
-use super::{Arguments, EntryAction, PendingCall, data};
+use super::{Arguments, EntryAction, EntryResult, PendingCall, data};
 use crate::WatchError;
 use crate::descriptors::Description;
 use crate::ptrace::Tid;
@@ -48,7 +48,7 @@ impl Watcher<'_> {
         arguments: &Arguments,
         description: Rc<Description>,
         inode: InodeId,
-    ) -> Result<EntryAction, WatchError> {
+    ) -> EntryResult {
         let position = match &description.own {
             Some(own) if description.flags.get().contains(OFlags::APPEND) => {
                 rustix::fs::fstat(own).map(|stat| stat.st_size as u64)

@@ -1,6 +1,6 @@
 //! Descriptors come and go.
 
-use super::{Arguments, EntryAction, PendingCall};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::descriptors::Description;
 use crate::watcher::{CallContext, Watcher};
@@ -12,11 +12,7 @@ const CLOSE_RANGE_CLOEXEC: i32 = 4;
 impl Watcher<'_> {
     /// A number is free once the call has begun, whatever it returns: so it is given up before, and
     /// with it our own descriptor, so that locks go when the program means them to.
-    pub fn enter_close(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_close(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let Some(task) = self.tasks.all.get_mut(&by.tid) else {
             return Ok(EntryAction::Pass);
         };
@@ -50,11 +46,7 @@ impl Watcher<'_> {
     }
 
     /// A copy shares what it is a copy of, and frees the number it gets.
-    pub fn enter_duplicate(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_duplicate(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let sets_flags = arguments.call() == libc::SYS_fcntl && arguments.flags(1) == libc::F_SETFL;
         Ok(match self.description(by.tid, arguments.descriptor(0)) {
             Some(description) if sets_flags => match description.own {

@@ -19,53 +19,27 @@ impl Watcher<'_> {
         let Some(Effect::LastClose { inode }) = closed.first() else {
             return Ok(());
         };
-        let name = crate::table::name(by.number);
-        let text = format!("{name}(\"{}\")", self.inodes.path(*inode));
+        let text = by.text_on(self.inodes.path(*inode));
         self.emit(by, &text, closed)
     }
 
     /// A thread dies within a call. What the call did is not known unless it shows.
     pub fn interrupted(&mut self, tid: Tid, pending: CallInProgress) -> Result<(), WatchError> {
-        let by = CallContext {
-            tid,
-            number: pending.arguments.number,
-            registers: &pending.registers,
-        };
-        let name = crate::table::name(by.number);
-        let reason = || "the program was killed within it".to_owned();
-        match *pending.what {
-            PendingCall::Output(_)
-            | PendingCall::Duplicate(_)
-            | PendingCall::SetFlags(_)
-            | PendingCall::PathBase
-            | PendingCall::Sync(_)
-            | PendingCall::Map(_) => Ok(()),
-            // Dies by `exit`: other threads are killed wherever they are.
-            PendingCall::Write(write) => {
-                let text = format!("{name}(\"{}\")", self.inodes.path(write.inode));
-                let closed = self.release([write.description]);
-                self.emit_closed(by, closed)?;
-                self.remark(Remark::Unseen {
-                    text,
-                    reason: reason(),
-                })
-            }
-            PendingCall::Move(_)
-            | PendingCall::Open(_)
-            | PendingCall::Rename(_)
-            | PendingCall::Link(_)
-            | PendingCall::Create(_)
-            | PendingCall::Unlink(_)
-            | PendingCall::Resize(_)
-            | PendingCall::Attribute(_)
-            | PendingCall::Xattr(_)
-            | PendingCall::Remap(_)
-            | PendingCall::Remove(_)
-            | PendingCall::Clone(_) => self.remark(Remark::Unseen {
-                text: format!("{name}(…)"),
-                reason: reason(),
-            }),
+        let by = CallContext::new(tid, pending.arguments.number, &pending.registers);
+        if !pending.what.may_have_changed() {
+            return Ok(());
         }
+        // Dies by `exit`: other threads are killed wherever they are.
+        let text = if let PendingCall::Write(write) = *pending.what {
+            let text = by.text_on(self.inodes.path(write.inode));
+            let closed = self.release([write.description]);
+            self.emit_closed(by, closed)?;
+            text
+        } else {
+            format!("{}(…)", by.name())
+        };
+        let reason = "the program was killed within it".to_owned();
+        self.remark(Remark::Unseen { text, reason })
     }
 
     /// A thread ends: what nobody else shares with it is given up.
@@ -75,11 +49,7 @@ impl Watcher<'_> {
         };
         let number = SystemCall(libc::SYS_exit_group as u16);
         let registers = ptrace::registers(tid).unwrap_or(NO_REGISTERS);
-        let by = CallContext {
-            tid,
-            number,
-            registers: &registers,
-        };
+        let by = CallContext::new(tid, number, &registers);
         if Rc::strong_count(&task.process.space) == 1 {
             let space = Rc::clone(&task.process.space);
             let mapped: Vec<_> = space.borrow().mappings.iter().map(|m| m.inode).collect();
@@ -104,11 +74,7 @@ impl Watcher<'_> {
     pub fn exec_done(&mut self, tid: Tid) -> Result<(), WatchError> {
         let number = SystemCall(libc::SYS_execve as u16);
         let registers = ptrace::registers(tid).unwrap_or(NO_REGISTERS);
-        let by = CallContext {
-            tid,
-            number,
-            registers: &registers,
-        };
+        let by = CallContext::new(tid, number, &registers);
         self.code_changed(tid);
         let Some(task) = self.tasks.all.get_mut(&tid) else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Shared mappings: made, changed, synced, compared.
 
 use super::sync::PendingSync;
-use super::{Arguments, EntryAction, PendingCall};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::descriptors::FdTarget;
 use crate::inodes::Number;
@@ -70,11 +70,7 @@ impl Watcher<'_> {
         space.touching(addresses).map(part).collect()
     }
 
-    pub fn enter_map(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_map(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let [address, length, third, ..] = arguments.values;
         let range = pages(address, length);
         match arguments.call() {

@@ -72,6 +72,9 @@ pub enum EntryAction {
     Defer(Box<Deferred>),
 }
 
+/// What the first half of a handler returns.
+pub type EntryResult = Result<EntryAction, WatchError>;
+
 impl EntryAction {
     fn wait_for(what: PendingCall) -> EntryAction {
         EntryAction::Await(Box::new(what))
@@ -103,6 +106,59 @@ pub enum PendingCall {
     Clone(moves::Clone),
 }
 
+impl PendingCall {
+    /// The description that is held until the call has returned.
+    fn into_description(self) -> Option<Rc<Description>> {
+        match self {
+            PendingCall::Write(write) => Some(write.description),
+            PendingCall::Duplicate(description) | PendingCall::SetFlags(description) => {
+                Some(description)
+            }
+            PendingCall::Move(moved) => Some(moved.description),
+            PendingCall::Clone(clone) => Some(clone.description),
+            PendingCall::Output(_)
+            | PendingCall::Open(_)
+            | PendingCall::Rename(_)
+            | PendingCall::Link(_)
+            | PendingCall::Create(_)
+            | PendingCall::Unlink(_)
+            | PendingCall::Resize(_)
+            | PendingCall::Attribute(_)
+            | PendingCall::Xattr(_)
+            | PendingCall::Sync(_)
+            | PendingCall::Map(_)
+            | PendingCall::Remap(_)
+            | PendingCall::Remove(_)
+            | PendingCall::PathBase => None,
+        }
+    }
+
+    /// Whether a call that is cut off may have changed something that is not looked at afterwards.
+    fn may_have_changed(&self) -> bool {
+        match self {
+            PendingCall::Output(_)
+            | PendingCall::Duplicate(_)
+            | PendingCall::SetFlags(_)
+            | PendingCall::PathBase
+            | PendingCall::Sync(_)
+            | PendingCall::Map(_) => false,
+            PendingCall::Write(_)
+            | PendingCall::Move(_)
+            | PendingCall::Open(_)
+            | PendingCall::Rename(_)
+            | PendingCall::Link(_)
+            | PendingCall::Create(_)
+            | PendingCall::Unlink(_)
+            | PendingCall::Resize(_)
+            | PendingCall::Attribute(_)
+            | PendingCall::Xattr(_)
+            | PendingCall::Remap(_)
+            | PendingCall::Remove(_)
+            | PendingCall::Clone(_) => true,
+        }
+    }
+}
+
 /// A call in the kernel.
 #[derive(Debug)]
 pub struct CallInProgress {
@@ -131,9 +187,10 @@ impl Watcher<'_> {
             CallKind::Write | CallKind::Control => 0,
             CallKind::Move => moves::target(arguments),
             CallKind::Resize | CallKind::Attribute | CallKind::Xattr => {
-                match attributes::by_descriptor(arguments) {
-                    true => 0,
-                    false => return true,
+                if attributes::by_descriptor(arguments) {
+                    0
+                } else {
+                    return true;
                 }
             }
             CallKind::Sync => match arguments.call() {
@@ -147,12 +204,12 @@ impl Watcher<'_> {
     }
 
     /// Before a call.
-    pub fn look(
+    pub fn enter_call(
         &mut self,
         by: CallContext<'_>,
         kind: CallKind,
         arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    ) -> EntryResult {
         match kind {
             CallKind::Write => self.enter_write(by, arguments),
             CallKind::Send => self.enter_send(by, arguments),
@@ -179,41 +236,16 @@ impl Watcher<'_> {
     }
 
     /// After a call. One that failed did nothing; one that is to be restarted comes again.
-    pub fn done(
+    pub fn exit_call(
         &mut self,
         tid: Tid,
         pending: CallInProgress,
         returned: i64,
     ) -> Result<(), WatchError> {
-        let by = CallContext {
-            tid,
-            number: pending.arguments.number,
-            registers: &pending.registers,
-        };
+        let by = CallContext::new(tid, pending.arguments.number, &pending.registers);
         let arguments = &pending.arguments;
         if returned < 0 && returned > -4096 {
-            let left = match *pending.what {
-                PendingCall::Write(write) => self.release([write.description]),
-                PendingCall::Duplicate(description) | PendingCall::SetFlags(description) => {
-                    self.release([description])
-                }
-                PendingCall::Move(moved) => self.release([moved.description]),
-                PendingCall::Clone(clone) => self.release([clone.description]),
-                PendingCall::Output(_)
-                | PendingCall::Open(_)
-                | PendingCall::Rename(_)
-                | PendingCall::Link(_)
-                | PendingCall::Create(_)
-                | PendingCall::Unlink(_)
-                | PendingCall::Resize(_)
-                | PendingCall::Attribute(_)
-                | PendingCall::Xattr(_)
-                | PendingCall::Sync(_)
-                | PendingCall::Map(_)
-                | PendingCall::Remap(_)
-                | PendingCall::Remove(_)
-                | PendingCall::PathBase => Vec::new(),
-            };
+            let left = self.release(pending.what.into_description());
             return self.emit_closed(by, left);
         }
         match *pending.what {

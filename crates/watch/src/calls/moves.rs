@@ -1,7 +1,7 @@
 //! Bytes that go from one descriptor to another without passing the program's memory.
 
 use super::output::{Output, OutputSource, read_back};
-use super::{Arguments, EntryAction, PendingCall};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::descriptors::{Description, FdTarget};
 use crate::watcher::{CallContext, Watcher};
@@ -30,11 +30,7 @@ pub fn target(arguments: &Arguments) -> usize {
 }
 
 impl Watcher<'_> {
-    pub fn enter_move(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_move(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let to = arguments.descriptor(target(arguments));
         let Some(description) = self.description(by.tid, to) else {
             return Ok(EntryAction::Pass);
@@ -101,7 +97,7 @@ impl Watcher<'_> {
         let end = || rustix::fs::tell(own).unwrap_or(0).saturating_sub(taken);
         let offset = offset.unwrap_or_else(end);
         let bytes = read_back(own, offset, taken);
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let path = self.inodes.path(inode);
         let text = format!("{name}(\"{path}\", {taken} bytes at {offset})");
         if (bytes.len() as u64) < taken {
@@ -144,11 +140,7 @@ const HARMLESS: [u32; 2] = [0xc018_9436, 0xc020_660b];
 const TO_KERNEL: u32 = 1 << 30;
 
 impl Watcher<'_> {
-    pub fn enter_control(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_control(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let request = arguments.values[1] as u32;
         let argument = arguments.values[2];
         if HARMLESS.contains(&request) || request & TO_KERNEL == 0 {

@@ -1,7 +1,7 @@
 //! Calls that change directories.
 
 use super::resolve::{Incoming, Named};
-use super::{Arguments, EntryAction, PendingCall};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::before::{self, Found};
 use crate::inodes::Number;
@@ -62,11 +62,7 @@ fn pair(arguments: &Arguments) -> Pair {
 }
 
 impl Watcher<'_> {
-    pub fn enter_rename(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_rename(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let asked = pair(arguments);
         let Some(from) = self.named(by, asked.from.0, asked.from.1, false)? else {
             return Ok(EntryAction::Pass);
@@ -86,7 +82,7 @@ impl Watcher<'_> {
 
     pub fn exit_rename(&mut self, by: CallContext<'_>, rename: Rename) -> Result<(), WatchError> {
         let Rename { from, to, flags } = rename;
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
         let form = match flags {
             0 => "",
@@ -141,10 +137,10 @@ impl Watcher<'_> {
                     incoming = self.came_in(&to);
                     if let (Some(slot), Some(inode)) = (second, victim) {
                         effects.push(Effect::Unlink { slot, inode });
-                        match exchange {
-                            true => self.left(inode),
-                            false if to.is_last() => self.inodes.unlinked(inode),
-                            false => {}
+                        if exchange {
+                            self.left(inode);
+                        } else if to.is_last() {
+                            self.inodes.unlinked(inode);
                         }
                     }
                 }
@@ -173,11 +169,7 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn enter_link(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_link(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let asked = pair(arguments);
         let flags = asked.flags as i32;
         let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
@@ -209,7 +201,7 @@ impl Watcher<'_> {
 
     pub fn exit_link(&mut self, by: CallContext<'_>, link: Link) -> Result<(), WatchError> {
         let Link { inode, shown, to } = link;
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let text = format!("{name}(\"{shown}\", \"{}\")", to.shown);
         match (inode, to.slot()) {
             (Some(inode), Some(slot)) => {
@@ -226,11 +218,7 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn enter_create(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_create(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let (directory, path) = match arguments.call() {
             libc::SYS_mkdir | libc::SYS_mknod => (libc::AT_FDCWD, values[0]),
@@ -239,21 +227,31 @@ impl Watcher<'_> {
             // mkdirat, mknodat
             _ => (arguments.descriptor(0), values[1]),
         };
-        match self.named(by, directory, path, false)? {
-            Some(name) if name.directory.is_some() && name.at.stat.is_none() => {
-                self.compare_mapped(by, None)?;
-                Ok(EntryAction::wait_for(PendingCall::Create(Box::new(
-                    Create { name },
-                ))))
-            }
-            _ => Ok(EntryAction::Pass),
-        }
+        let is_new = |name: &Named| name.directory.is_some() && name.at.stat.is_none();
+        self.await_on_name(by, (directory, path), is_new, |name| {
+            PendingCall::Create(Box::new(Create { name }))
+        })
+    }
+
+    /// A call on one name, whose end matters if the name is such a one.
+    fn await_on_name(
+        &mut self,
+        by: CallContext<'_>,
+        (directory, path): (i32, u64),
+        matters: impl FnOnce(&Named) -> bool,
+        pending: impl FnOnce(Named) -> PendingCall,
+    ) -> EntryResult {
+        let name = self.named(by, directory, path, false)?;
+        let Some(name) = name.filter(matters) else {
+            return Ok(EntryAction::Pass);
+        };
+        self.compare_mapped(by, name.inode)?;
+        Ok(EntryAction::wait_for(pending(name)))
     }
 
     pub fn exit_create(&mut self, by: CallContext<'_>, create: Create) -> Result<(), WatchError> {
         let Create { name } = create;
-        let call = crate::table::name(by.number);
-        let text = format!("{call}(\"{}\")", name.shown);
+        let text = by.text_on(&name.shown);
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let stat = rustix::fs::statat(&name.at.folder, &name.at.name[..], flags);
         let (Ok(stat), Some(directory)) = (stat, name.directory) else {
@@ -280,31 +278,21 @@ impl Watcher<'_> {
         self.emit(by, &text, effects)
     }
 
-    pub fn enter_unlink(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_unlink(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let (directory, path) = match arguments.call() {
             libc::SYS_unlinkat => (arguments.descriptor(0), values[1]),
             _ => (libc::AT_FDCWD, values[0]),
         };
-        match self.named(by, directory, path, false)? {
-            Some(name) if name.directory.is_some() && name.inode.is_some() => {
-                self.compare_mapped(by, name.inode)?;
-                Ok(EntryAction::wait_for(PendingCall::Unlink(Box::new(
-                    Unlink { name },
-                ))))
-            }
-            _ => Ok(EntryAction::Pass),
-        }
+        let is_known = |name: &Named| name.directory.is_some() && name.inode.is_some();
+        self.await_on_name(by, (directory, path), is_known, |name| {
+            PendingCall::Unlink(Box::new(Unlink { name }))
+        })
     }
 
     pub fn exit_unlink(&mut self, by: CallContext<'_>, unlink: Unlink) -> Result<(), WatchError> {
         let Unlink { name } = unlink;
-        let call = crate::table::name(by.number);
-        let text = format!("{call}(\"{}\")", name.shown);
+        let text = by.text_on(&name.shown);
         let (Some(slot), Some(inode)) = (name.slot(), name.inode) else {
             return Ok(());
         };

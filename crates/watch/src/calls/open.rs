@@ -1,7 +1,7 @@
 //! `open` and its kin: a name may appear, a file may lose its content.
 
 use super::resolve::{Named, PathAt};
-use super::{Arguments, EntryAction, PendingCall};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::descriptors::Description;
 use crate::inodes::Number;
 use crate::watcher::{CallContext, Watcher};
@@ -72,11 +72,7 @@ impl Watcher<'_> {
         })
     }
 
-    pub fn enter_open(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_open(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let Some(asked) = self.asked(by, arguments) else {
             return Ok(EntryAction::Pass);
         };

@@ -1,6 +1,6 @@
 //! What is seen from outside: standard output, standard error, sockets.
 
-use super::{Arguments, EntryAction, PendingCall};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::descriptors::FdTarget;
 use crate::watcher::{CallContext, Watcher};
@@ -35,11 +35,7 @@ const VECTOR_LENGTH: u64 = 24;
 const SENT: u64 = 56;
 
 impl Watcher<'_> {
-    pub fn enter_send(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
+    pub fn enter_send(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let description = self.description(by.tid, arguments.descriptor(0));
         let Some(FdTarget::Stream(stream)) = description.map(|found| found.target) else {
             return Ok(EntryAction::Pass);
@@ -58,7 +54,7 @@ impl Watcher<'_> {
         output: &Output,
         returned: u64,
     ) -> Result<(), WatchError> {
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let stream = output.stream;
         let bytes = match &output.source {
             OutputSource::Memory => self.sent(by, &output.arguments, returned),

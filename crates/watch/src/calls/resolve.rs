@@ -127,9 +127,10 @@ impl Watcher<'_> {
         let Ok(at) = self.at(by.tid, directory, path) else {
             return Ok(None);
         };
-        let name = match follow {
-            true => paths::followed(&at, &at.path),
-            false => paths::name(&at, &at.path),
+        let name = if follow {
+            paths::followed(&at, &at.path)
+        } else {
+            paths::name(&at, &at.path)
         };
         match name {
             Ok(name) => self.know(by, name, &at.path).map(Some),

@@ -1,6 +1,6 @@
 //! Calls that make something durable, or seem to.
 
-use super::{Arguments, EntryAction, PendingCall};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::descriptors::FdTarget;
 use crate::watcher::{CallContext, Watcher};
@@ -8,17 +8,14 @@ use crashpoint_trace::files::{Effect, InodeId, SyncKind};
 
 #[derive(Debug)]
 pub struct PendingSync {
+    /// Several where `msync` covers several mappings.
     pub kinds: Vec<SyncKind>,
     pub text: String,
 }
 
 impl Watcher<'_> {
-    pub fn enter_sync(
-        &mut self,
-        by: CallContext<'_>,
-        arguments: &Arguments,
-    ) -> Result<EntryAction, WatchError> {
-        let name = crate::table::name(by.number);
+    pub fn enter_sync(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
+        let name = by.name();
         let descriptor = arguments.descriptor(0);
         let everything = match arguments.call() {
             libc::SYS_sync => true,

@@ -209,9 +209,10 @@ pub fn effect(effect: &Effect<'_>) -> String {
             bytes,
             through,
         } => {
-            let shown = match bytes.len() <= 40 {
-                true => name(bytes),
-                false => format!("{} bytes", bytes.len()),
+            let shown = if bytes.len() <= 40 {
+                name(bytes)
+            } else {
+                format!("{} bytes", bytes.len())
             };
             format!("write {} {offset} {through:?} {shown}", id(inode))
         }

@@ -71,9 +71,10 @@ impl Contents {
             return Some(effect);
         };
         let content = self.files.get(&inode).map_or(&[][..], Vec::as_slice);
-        let stored = match races {
-            true => self.stored.get(&inode).map_or(&[][..], Vec::as_slice),
-            false => &[],
+        let stored = if races {
+            self.stored.get(&inode).map_or(&[][..], Vec::as_slice)
+        } else {
+            &[]
         };
         let differs = |at: &usize| {
             let place = offset as usize + at;
