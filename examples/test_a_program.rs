@@ -10,7 +10,8 @@ use crashpoint_campaign::observer::Silent;
 use crashpoint_campaign::settings::template::{RUN, Template};
 use crashpoint_campaign::{Settings, test};
 
-const SAVE: &str = "sh -c 'printf new > {dir}/document.tmp && mv {dir}/document.tmp {dir}/document'";
+const SAVE: &str =
+    "sh -c 'printf new > {dir}/document.tmp && mv {dir}/document.tmp {dir}/document'";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;

@@ -5,7 +5,7 @@ mod common;
 
 use crashpoint_abi::flow;
 use crashpoint_abi::layout::STREAM_HEADER_BYTES;
-use crashpoint_abi::record::{Payload, SyncKind};
+use crashpoint_abi::record::{Payload, ThreadSync};
 use crashpoint_ir::binary;
 use crashpoint_trace::writer::{POOL_ADDRESS, RecordingBuilder};
 use std::io;
@@ -47,7 +47,7 @@ fn trace_seed(damage: u8) -> Vec<u8> {
         builder.call(thread, 10, &[index, 2]);
         builder.returned(thread, 10, 3);
     }
-    let (kind, object) = (SyncKind::Create, 1);
+    let (kind, object) = (ThreadSync::Create, 1);
     builder.event(first, 0, Payload::Sync { kind, object });
     let (address, length) = (POOL_ADDRESS, 1 << 16);
     builder.event(first, 0, Payload::Msync { address, length });

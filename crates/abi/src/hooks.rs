@@ -2,13 +2,13 @@
 //!
 //! All are `extern "C"`, never unwind, and are declared `extern_weak` by instrumented objects, so
 //! that an object links and runs (at level off) where there is no runtime. `thread` is what
-//! [`ENTER`] returned for this activation. `site` is the module's [`crate::Module::site_base`]
+//! [`ENTER`] returned for this activation. `site` is the module's [`crate::ModuleHeader::site_base`]
 //! plus the index of the site in the program model.
 //!
 //! | name | C signature |
 //! |---|---|
-//! | [`REGISTER`] | `void (Module *)`; from a constructor of each object, before user constructors |
-//! | [`UNREGISTER`] | `void (Module *)`; when a shared library is unloaded |
+//! | [`REGISTER`] | `void (ModuleHeader *)`; from a constructor of each object, before user constructors |
+//! | [`UNREGISTER`] | `void (ModuleHeader *)`; when a shared library is unloaded |
 //! | [`ENTER`] | `Thread *(u32 site)`; pushes a frame |
 //! | [`STORE`] | `void (Thread *, u32 site, void *address, u64 value, u32 size_and_kind)` |
 //! | [`RANGE`] | `void (Thread *, u32 site, void *address, u64 length, u32 kind)` |
@@ -20,7 +20,7 @@
 //! | [`CALL`] | `void (Thread *, u32 site, u64 const *arguments, u32 count)` |
 //! | [`RETURN`] | `void (Thread *, u32 site, u64 value)` |
 //! | [`SYNC`] | `void (Thread *, u32 site, void *object, u32 kind)` |
-//! | [`RESYNC`] | `void (Thread *, Frame *, u32 site)` |
+//! | [`RESYNC`] | `void (Thread *, ShadowFrame *, u32 site)` |
 //! | [`FLOW_FULL`] | `void (Thread *)`; makes room for at least [`crate::flow::ROOM_BYTES`] |
 //!
 //! Stores: the hook runs right *after* the store, with the value zero-extended; `size_and_kind` is

@@ -33,7 +33,7 @@ pub mod detail {
 
 /// What one object (translation unit) tells the runtime when it is loaded.
 #[repr(C)]
-pub struct Module {
+pub struct ModuleHeader {
     pub abi_version: u32,
     /// Sites in the program model of this object.
     pub site_count: u32,
@@ -56,7 +56,7 @@ pub struct Module {
 /// One activation of an instrumented function on the shadow stack.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct ShadowFrame {
     /// The call this activation is making or made last; at first the site of the function itself.
     pub site: u32,
     /// Interned identity of the callers' sites, 0 until somebody asks. Owned by the runtime.
@@ -69,7 +69,7 @@ pub struct Frame {
 #[derive(Debug)]
 pub struct Thread {
     /// Top of the shadow stack: the running activation.
-    pub frame: *mut Frame,
+    pub frame: *mut ShadowFrame,
     /// Next free byte of the flow stream.
     pub flow_cursor: *mut u8,
     /// While `flow_cursor <= flow_limit`, [`crate::flow::ROOM_BYTES`] can be written.
@@ -89,13 +89,13 @@ pub mod offsets {
     pub const GATE_PM_SPAN: usize = offset_of!(Gate, pm_span);
     pub const GATE_LOAD_SPAN: usize = offset_of!(Gate, load_span);
     pub const GATE_DETAIL: usize = offset_of!(Gate, detail);
-    pub const MODULE_SITE_BASE: usize = offset_of!(Module, site_base);
+    pub const MODULE_SITE_BASE: usize = offset_of!(ModuleHeader, site_base);
     pub const THREAD_FRAME: usize = offset_of!(Thread, frame);
     pub const THREAD_FLOW_CURSOR: usize = offset_of!(Thread, flow_cursor);
     pub const THREAD_FLOW_LIMIT: usize = offset_of!(Thread, flow_limit);
     pub const THREAD_PENDING: usize = offset_of!(Thread, pending);
     pub const THREAD_EXTERNAL_SITE: usize = offset_of!(Thread, external_site);
-    pub const FRAME_SITE: usize = offset_of!(Frame, site);
+    pub const FRAME_SITE: usize = offset_of!(ShadowFrame, site);
 }
 
 /// First bytes of every stream file.

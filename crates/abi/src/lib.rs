@@ -2,13 +2,14 @@
 //! runtime inside the target, and the reader outside of it agree on.
 //!
 //! Three parties speak this protocol. The *instrumenter* (a clang plugin) emits code that touches
-//! [`Gate`], [`Module`], [`Thread`] and [`Frame`] by offset and calls the hooks in [`hooks`]. The
-//! *runtime* answers those hooks and writes the streams described in [`record`] and [`flow`]. The
-//! *reader* decodes them. When a layout, a hook or a record changes its meaning, bump
+//! [`Gate`], [`ModuleHeader`], [`Thread`] and [`ShadowFrame`] by offset and calls the hooks in
+//! [`hooks`]. The *runtime* answers those hooks and writes the streams described in [`record`] and
+//! [`flow`]. The *reader* decodes them. When a layout, a hook or a record changes its meaning, bump
 //! [`ABI_VERSION`] (instrumenter and runtime) or [`TRACE_VERSION`] (runtime and reader); each side
 //! refuses what it does not know.
 //!
-//! **Architecture invariant:** this crate depends on nothing, allocates nothing, does no I/O.
+//! **Architecture invariant:** this crate depends on nothing, allocates nothing, does no I/O of its
+//! own.
 #![no_std]
 
 #[cfg(test)]
@@ -18,11 +19,13 @@ pub mod env;
 pub mod flow;
 pub mod hooks;
 pub mod layout;
-pub mod near;
 pub mod record;
 pub mod serve;
+pub mod syscallbuf;
+#[cfg(target_arch = "x86_64")]
+pub mod system_call;
 
-pub use layout::{Frame, Gate, Module, StreamHeader, Thread};
+pub use layout::{Gate, ModuleHeader, ShadowFrame, StreamHeader, Thread};
 
 /// Version of what instrumented objects and the runtime agree on.
 pub const ABI_VERSION: u32 = 1;

@@ -14,8 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crashpoint_blocks::LabError;
-use crashpoint_cc::locate;
+use crashpoint_blockdev::LabError;
 use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files, behaviours};
 use crashpoint_check::journal::Identity;
 use crashpoint_check::judge::first_difference;
@@ -26,6 +25,7 @@ use crashpoint_check::timeline::Phase;
 use crashpoint_explain::files::describe;
 use crashpoint_explain::files::findings::{self, FilesExplainer};
 use crashpoint_explain::{manuals, picture};
+use crashpoint_install as install;
 use crashpoint_persist::files::{Model, ModelError};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::Figures;
@@ -51,7 +51,7 @@ pub enum FilesError {
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] install::LocateError),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("{} could not be copied: {said}", path.display())]
@@ -173,7 +173,7 @@ fn oracle(settings: &Settings) -> Result<FileOracle, FilesError> {
 }
 
 fn check_setup(settings: &Settings) -> Result<CheckSetup, FilesError> {
-    let runtime = locate::library(locate::RUNTIME_SHARED)?;
+    let runtime = install::library(install::RUNTIME_SHARED)?;
     Ok(CheckSetup {
         command: settings.test.check.as_ref().map(target::launch),
         preload: record::preload(&runtime, std::env::var_os("LD_PRELOAD")),

@@ -11,7 +11,6 @@ mod files;
 mod identity;
 pub mod lint;
 mod memory;
-mod names;
 pub mod observer;
 pub mod output_dir;
 mod phases;

@@ -8,7 +8,7 @@ use crashpoint_rules::{self as rules, Linter, RULES, Script};
 use crashpoint_trace::Recording;
 use crashpoint_trace::program::Program;
 
-use crate::names::Known;
+use crashpoint_rules::RecordedProgram;
 
 /// What a recording is asked.
 #[derive(Default)]
@@ -32,7 +32,7 @@ const PROGRESS_EVENTS: u64 = 1 << 18;
 pub fn lint(recording: &Recording, checks: Checks, progress: &dyn Fn(u64)) -> Linted {
     let began = Instant::now();
     let (program, missing) = Program::load_available(recording);
-    let names = Known {
+    let names = RecordedProgram {
         recording,
         program: &program,
     };
@@ -100,7 +100,7 @@ fn enabled(config: &rules::Config) -> Vec<Rule> {
         if let Ok((true, severity)) = config.rules.of(rule.id) {
             chosen.push(Rule {
                 id: rule.id.to_owned(),
-                severity: severity.unwrap_or(rule.severity).into(),
+                severity: severity.unwrap_or(rule.severity),
                 summary: rule.title.to_owned(),
                 manual: rule.manual.to_owned(),
             });

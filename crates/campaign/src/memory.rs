@@ -169,7 +169,7 @@ fn prepare_again(run: &Run<'_>) -> Result<Prepared, TestError> {
         let what = "the operations";
         return Err(JournalError::Other { path, what }.into());
     }
-    let operations = crashpoint_search::parse(&text, &settings.operations);
+    let operations = crashpoint_search::workload::parse(&text, &settings.operations);
     let recording = Recording::open(&output.path)?;
     let (program, _) = Program::load_available(&recording);
     Ok(Prepared {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::mpsc;
 
 use crashpoint_abi::{Level, env};
-use crashpoint_cc::locate;
+use crashpoint_install as install;
 use crashpoint_rules as rules;
 use crashpoint_trace::{OpenErrorKind, Recording, program};
 use crashpoint_watch as watch;
@@ -22,7 +22,7 @@ pub enum RecordError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] install::LocateError),
     #[error("could not start `{program}`: {source}")]
     Start { program: String, source: io::Error },
     #[error("the pattern `{0}` has a colon in it, which separates patterns; use `?` in its place")]
@@ -61,7 +61,7 @@ pub fn record_into(
     mut target: Command,
     adapt: impl FnOnce(&mut Command),
 ) -> Result<Recorded, RecordError> {
-    let runtime = locate::library(locate::RUNTIME_SHARED)?;
+    let runtime = install::library(install::RUNTIME_SHARED)?;
     let environment = environment(settings, &runtime)?;
     let mut folder = Prepared::new(out)?;
     target.envs(environment).env(env::OUT, &folder.path);

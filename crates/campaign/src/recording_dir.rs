@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const OURS: [&str; 8] = [
     "trace",
     "files",
-    crashpoint_trace::files::WOVEN_FOLDER,
+    crashpoint_trace::files::MERGED_FOLDER,
     "models",
     "recorded",
     FINDINGS_JSON,

@@ -12,7 +12,7 @@ pub mod template;
 mod test;
 
 use crashpoint_rules as rules;
-use crashpoint_search::OperationKind;
+use crashpoint_search::workload::OperationKind;
 
 pub use choice::{Choice, SettingError, nearest};
 pub use conditions::{AddedCondition, ConditionSettings, SourceLine, SuppressedCondition};

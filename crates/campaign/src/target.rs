@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crashpoint_abi::Level;
-use crashpoint_cc::locate;
 use crashpoint_check::launch::{self, Launch, Paths};
 use crashpoint_check::server::ServerError;
+use crashpoint_install as install;
 
 use crate::record::RecordError;
 use crate::settings::Settings;
@@ -49,7 +49,7 @@ pub enum TargetError {
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] install::LocateError),
     #[error(
         "`{program}` runs no code that was built to be recorded: build it with crashpoint-cc or \
          crashpoint-c++, or link it to a library that was"

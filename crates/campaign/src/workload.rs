@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crashpoint_check::judge::{MOST_AT_ONCE, lines};
 use crashpoint_check::plan::{ListText, Lists};
-use crashpoint_search::{self as search, Operation};
+use crashpoint_search::workload::{self as search, Operation};
 
 use crate::settings::Settings;
 
@@ -162,7 +162,7 @@ impl LinePerOperation {
 mod tests {
     use super::*;
     use crashpoint_check::timeline::ListId;
-    use crashpoint_search::{ArgumentKind, OperationKind};
+    use crashpoint_search::workload::{ArgumentKind, OperationKind};
 
     fn settings() -> Settings {
         let mut settings = Settings::default();

@@ -146,7 +146,7 @@ impl Seen {
                 .for_each(|option| self.linker_option(option));
         } else if let Some(plugin) = after("-fpass-plugin=") {
             let name = plugin.rsplit(|byte| *byte == b'/').next();
-            self.already_instrumented |= name == Some(crate::locate::PLUGIN.as_bytes());
+            self.already_instrumented |= name == Some(crashpoint_install::PLUGIN.as_bytes());
         } else if after("-print-").is_some()
             || after("--print-").is_some()
             || after("--autocomplete=").is_some()

@@ -15,8 +15,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crashpoint_install::Mode;
+
 use crate::analysis::{Build, Runtime};
-use crate::locate::{Libraries, Mode};
+use crate::libraries::Libraries;
 
 /// The arguments for clang: ours, then the user's.
 pub fn arguments(

@@ -17,18 +17,12 @@
 
 pub mod analysis;
 pub mod command;
-pub mod locate;
+pub mod libraries;
 pub mod options;
 pub mod response;
 
 /// `1`: behave as plain clang.
 pub const DISABLE: &str = "CRASHPOINT_CC_DISABLE";
-/// The C compiler to run, instead of `clang-19` in `PATH`.
-pub const CLANG: &str = "CRASHPOINT_CLANG";
-/// The C++ compiler to run, instead of `clang++-19` in `PATH`.
-pub const CLANGXX: &str = "CRASHPOINT_CLANGXX";
-/// Where the plugin and the runtime are, instead of beside the driver.
-pub const LIB_DIR: &str = "CRASHPOINT_LIB_DIR";
 /// Set for the compiler that a driver starts: should that turn out to be a wrapper which calls the
 /// driver again, the second call runs plain clang.
 pub const ACTIVE: &str = "CRASHPOINT_CC_ACTIVE";

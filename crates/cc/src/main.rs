@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crashpoint_cc::analysis::{Request, analyse};
-use crashpoint_cc::locate::{self, Mode};
+use crashpoint_cc::libraries::Libraries;
 use crashpoint_cc::{ACTIVE, DISABLE, command, response};
+use crashpoint_install::{self as install, LocateError, Mode};
 
 fn main() -> ExitCode {
     let mut arguments = env::args_os();
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] LocateError),
     #[error("could not run {}: {source}", program.display())]
     Start {
         program: PathBuf,
@@ -38,7 +39,7 @@ enum Error {
 fn run(mode: Mode, user: &[OsString]) -> Result<ExitCode, Error> {
     let nested = env::var_os(ACTIVE).is_some();
     let disabled = env::var_os(DISABLE).is_some_and(|value| value == "1");
-    let clang = locate::clang(mode, nested)?;
+    let clang = install::clang(mode, nested)?;
     let mut plain = command::driver_mode(mode, &clang);
     plain.extend_from_slice(user);
     if nested || disabled {
@@ -48,13 +49,13 @@ fn run(mode: Mode, user: &[OsString]) -> Result<ExitCode, Error> {
     match analyse(&expanded) {
         Request::Plain => Err(become_clang(&clang, plain)),
         Request::Read => {
-            let headers = locate::headers();
+            let headers = install::headers();
             let line = command::reading(mode, &clang, headers.as_deref(), user);
             Err(become_clang(&clang, line))
         }
         Request::Version => version(mode, &clang, plain),
         Request::Build(build) => {
-            let libraries = locate::libraries(build.runtime)?;
+            let libraries = Libraries::find(build.runtime)?;
             let line = command::arguments(build, mode, &clang, &libraries, user);
             Err(become_clang(&clang, line))
         }

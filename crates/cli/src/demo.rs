@@ -9,15 +9,15 @@ use crashpoint_campaign::Settings;
 use crashpoint_campaign::lint::Checks;
 use crashpoint_campaign::record::RecordError;
 use crashpoint_campaign::settings::RecordSettings;
-use crashpoint_cc::locate::{self, Mode};
+use crashpoint_install::{self as install, Mode};
 use crashpoint_report::Report;
 
 use crate::arguments::{self, Format};
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
 use crate::record;
-use crate::scripts::LoadError;
 use crate::{doctor, lint};
+use crashpoint_report::scripts::LoadError;
 
 const SOURCE: &str = include_str!("../demo/store.c");
 const TWINS: &str = include_str!("../demo/twins.c");
@@ -46,7 +46,7 @@ pub enum DemoError {
     #[error(transparent)]
     Script(#[from] LoadError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] install::LocateError),
     #[error("the example left no recording; `crashpoint doctor` may know why")]
     Nothing,
     #[error("{0}")]
@@ -130,7 +130,7 @@ fn file_crashes(
     expected: Exit,
     output: &mut Output,
 ) -> Result<bool, DemoError> {
-    let compiler = locate::clang(Mode::C, false)?;
+    let compiler = install::clang(Mode::C, false)?;
     let note = folder.join("notes").join("note");
     std::fs::create_dir_all(folder.join("notes"))?;
     std::fs::write(&note, "the old note\n")?;

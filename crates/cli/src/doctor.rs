@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crashpoint_cc::locate::{self, Mode};
+use crashpoint_install::{self as install, Mode};
 
 use crate::exit::{Ending, Exit};
 use crate::output::Output;
@@ -48,10 +48,10 @@ fn looks() -> Vec<(&'static str, Found)> {
         ("processor", processor()),
         ("clang", clang(Mode::C)),
         ("clang++", clang(Mode::Cxx)),
-        ("plugin", library(locate::PLUGIN)),
-        ("runtime", library(locate::RUNTIME_SHARED)),
-        ("library for watching", library(locate::NEAR)),
-        ("static runtime", library(locate::RUNTIME_STATIC)),
+        ("plugin", library(install::PLUGIN)),
+        ("runtime", library(install::RUNTIME_SHARED)),
+        ("library for watching", library(install::SYSCALLBUF)),
+        ("static runtime", library(install::RUNTIME_STATIC)),
         ("compiler drivers", drivers()),
         ("memory file system", shared_memory()),
     ]
@@ -84,7 +84,7 @@ fn processor() -> Found {
 }
 
 fn clang(mode: Mode) -> Found {
-    let path = match locate::clang(mode, false) {
+    let path = match install::clang(mode, false) {
         Ok(path) => path,
         Err(error) => return Missing(error.to_string()),
     };
@@ -104,7 +104,7 @@ fn clang(mode: Mode) -> Found {
 }
 
 fn library(file: &'static str) -> Found {
-    match locate::library(file) {
+    match install::library(file) {
         Ok(path) => Fine(path.display().to_string()),
         Err(error) => Missing(error.to_string()),
     }

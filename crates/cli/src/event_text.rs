@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crashpoint_report::terminal::count;
 use crashpoint_trace::{
-    Event, EventKind, FenceKind, FlushKind, Place, Recording, StoreKind, SyncKind,
+    Event, EventKind, FenceKind, FlushKind, PmPlace, Recording, StoreKind, ThreadSync,
 };
 
 /// Bytes of a long value that are shown.
@@ -45,7 +45,7 @@ impl EventText {
         }
     }
 
-    fn place(&self, place: Place) -> String {
+    fn place(&self, place: PmPlace) -> String {
         format!(
             "{}+{:#x}",
             self.files[place.pm.file().index()],
@@ -172,19 +172,19 @@ fn value(bytes: &[u8]) -> String {
     format!("{text} ({})", count(bytes.len() as u64, "byte"))
 }
 
-fn sync(kind: SyncKind, object: u64) -> String {
+fn sync(kind: ThreadSync, object: u64) -> String {
     match kind {
-        SyncKind::Acquire => format!("acquire {object:#x}"),
-        SyncKind::Release => format!("release {object:#x}"),
-        SyncKind::Create => format!("create thread {object} of the process"),
-        SyncKind::Start => "thread starts".to_owned(),
-        SyncKind::Join => format!("join thread {object} of the process"),
-        SyncKind::Wait => format!("wait {object:#x}"),
-        SyncKind::Signal => format!("signal {object:#x}"),
-        SyncKind::Barrier => format!("barrier {object:#x}"),
-        SyncKind::Fork => format!("fork process {object}"),
-        SyncKind::ThreadExit => "thread ends".to_owned(),
-        SyncKind::ProcessExit => "process ends".to_owned(),
+        ThreadSync::Acquire => format!("acquire {object:#x}"),
+        ThreadSync::Release => format!("release {object:#x}"),
+        ThreadSync::Create => format!("create thread {object} of the process"),
+        ThreadSync::Start => "thread starts".to_owned(),
+        ThreadSync::Join => format!("join thread {object} of the process"),
+        ThreadSync::Wait => format!("wait {object:#x}"),
+        ThreadSync::Signal => format!("signal {object:#x}"),
+        ThreadSync::Barrier => format!("barrier {object:#x}"),
+        ThreadSync::Fork => format!("fork process {object}"),
+        ThreadSync::ThreadExit => "thread ends".to_owned(),
+        ThreadSync::ProcessExit => "process ends".to_owned(),
     }
 }
 

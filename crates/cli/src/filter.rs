@@ -1,7 +1,7 @@
 //! Which events `crashpoint show` prints.
 
 use clap::ValueEnum;
-use crashpoint_trace::{Event, EventKind, Place, Recording};
+use crashpoint_trace::{Event, EventKind, PmPlace, Recording};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
@@ -68,7 +68,7 @@ impl Range {
         })
     }
 
-    fn touches(&self, recording: &Recording, place: Place, length: u64) -> bool {
+    fn touches(&self, recording: &Recording, place: PmPlace, length: u64) -> bool {
         let (first, from, until) = match self {
             Range::File { name, start, end } => {
                 let path = &recording.file(place.pm.file()).path;
@@ -93,7 +93,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// Where an event touches memory, and how many bytes.
-pub fn place(event: &EventKind<'_>) -> Option<(Place, u64)> {
+pub fn place(event: &EventKind<'_>) -> Option<(PmPlace, u64)> {
     Some(match *event {
         EventKind::Store { place, bytes, .. } => (place, bytes.len() as u64),
         EventKind::Fill { place, length, .. }
@@ -103,7 +103,7 @@ pub fn place(event: &EventKind<'_>) -> Option<(Place, u64)> {
         EventKind::Load { place, size } => (place, u64::from(size)),
         EventKind::Flush { place, .. } => {
             let into = place.pm.offset() - place.pm.line().offset();
-            let line = Place {
+            let line = PmPlace {
                 address: place.address - into,
                 pm: place.pm.line(),
             };

@@ -21,7 +21,8 @@ use crate::exit::{Ending, Exit};
 use crate::explain::{self, ExplainError};
 use crate::output::Output;
 use crate::record;
-use crate::scripts::{LoadError, Source};
+use crashpoint_report::scripts::{self, LoadError};
+use crashpoint_rules::ScriptSource;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LintError {
@@ -112,12 +113,12 @@ fn load(
         colours,
     )?;
     let mut config = settings.rules.clone();
-    let read = |paths: &[PathBuf]| -> Result<Vec<Source>, LoadError> {
-        paths.iter().map(|path| Source::read(path)).collect()
+    let read = |paths: &[PathBuf]| -> Result<Vec<ScriptSource>, LoadError> {
+        paths.iter().map(|path| scripts::read(path)).collect()
     };
     let mut scripts = read(&config.rules.custom)?;
     let named = read(&arguments.custom)?;
-    let known: Vec<String> = scripts.iter().chain(&named).map(Source::id).collect();
+    let known: Vec<String> = scripts.iter().chain(&named).map(ScriptSource::id).collect();
     for name in arguments.rules.iter().chain(&arguments.allow) {
         let built_in = RULES.iter().any(|rule| rule.id == name);
         if !built_in && !known.contains(name) {
@@ -136,7 +137,12 @@ fn load(
     }
     scripts.retain(|script| wanted(&script.id()));
     scripts.extend(named);
-    let compile = |script: &Source| Ok((script.compile(colours)?, script.describe()));
+    let compile = |script: &ScriptSource| {
+        Ok((
+            scripts::compile(script, colours)?,
+            scripts::describe(script),
+        ))
+    };
     let scripts = scripts
         .iter()
         .map(compile)

@@ -21,7 +21,6 @@ mod output;
 mod record;
 mod record_files;
 mod replay;
-mod scripts;
 mod show;
 mod show_files;
 mod show_graph;
@@ -36,11 +35,11 @@ use clap::Parser as _;
 
 use arguments::{Cli, Command};
 use config::ConfigError;
+use crashpoint_report::scripts::LoadError;
 use exit::{Ending, Exit};
 use lint::LintError;
 use output::Output;
 use record::RecordCommandError;
-use scripts::LoadError;
 
 #[derive(Debug, thiserror::Error)]
 enum Error {

@@ -2,7 +2,7 @@
 
 mod verify;
 
-use crashpoint_blocks::LabError;
+use crashpoint_blockdev::LabError;
 use crashpoint_persist::files::Model;
 
 use crate::arguments::{Models, ModelsCommand};

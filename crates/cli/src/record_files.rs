@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crashpoint_campaign::record::{self, RecordError};
 use crashpoint_campaign::supervise::End;
-use crashpoint_cc::locate;
+use crashpoint_install as install;
 use crashpoint_report::terminal::count;
-use crashpoint_watch::{Ended, Options, Recorded, Stdin, WatchError};
+use crashpoint_watch::{Options, ProgramEnd, Recorded, Stdin, WatchError};
 
 use crate::arguments;
 use crate::config;
@@ -31,7 +31,7 @@ pub fn run(
         let path = ".".into();
         RecordError::from(WatchError::Directory { path, source })
     })?;
-    let near = locate::library(locate::NEAR).ok();
+    let syscallbuf = install::library(install::SYSCALLBUF).ok();
     let options = Options {
         folder,
         command: &arguments.command,
@@ -41,7 +41,7 @@ pub fn run(
         stacks: !arguments.no_stacks,
         pass_output: true,
         timeout: settings.record.timeout,
-        near: near.as_deref(),
+        syscallbuf: syscallbuf.as_deref(),
     };
     let recorded = record::record_files(&options, &arguments.out)?;
     tell(&arguments.out, folder, &recorded, output);
@@ -51,11 +51,11 @@ pub fn run(
     })
 }
 
-fn end(ended: Ended) -> End {
+fn end(ended: ProgramEnd) -> End {
     match ended {
-        Ended::Exited(code) => End::Exited(code),
-        Ended::Killed { signal } => End::Killed { signal },
-        Ended::TimedOut { after_ms } => End::TimedOut(Duration::from_millis(after_ms)),
+        ProgramEnd::Exited(code) => End::Exited(code),
+        ProgramEnd::Killed { signal } => End::Killed { signal },
+        ProgramEnd::TimedOut { after_ms } => End::TimedOut(Duration::from_millis(after_ms)),
     }
 }
 

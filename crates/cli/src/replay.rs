@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crashpoint_campaign::record;
-use crashpoint_cc::locate;
 use crashpoint_check::launch::{self, Paths};
 use crashpoint_check::worker::WorkerError;
 use crashpoint_explain::replay::{self, ReplayError, Stored};
+use crashpoint_install as install;
 
 use crate::arguments;
 use crate::exit::{Ending, Exit};
@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error(transparent)]
-    Locate(#[from] locate::Error),
+    Locate(#[from] install::LocateError),
     #[error(transparent)]
     Worker(#[from] WorkerError),
     #[error("could not start `{program}`: {source}")]
@@ -64,7 +64,7 @@ pub fn run(arguments: &arguments::Replay, output: &mut Output) -> Result<Ending,
     };
     let (words, noun) = (words(&command), stored.noun());
     output.note(&format!("{words} on the crashed {noun}"));
-    let runtime = locate::library(locate::RUNTIME_SHARED)?;
+    let runtime = install::library(install::RUNTIME_SHARED)?;
     let preload = record::preload(&runtime, std::env::var_os("LD_PRELOAD"));
     let Some(ended) = stored.run(temporary.path(), &paths, preload)? else {
         return Ok(Exit::Findings.into());

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crashpoint_report::terminal::{Style, count};
 use crashpoint_trace::files::{
-    Before, Call, Effect, FileRecording, Frame, InodeId, InodeKind, Slot, Stream, SyncKind, Through,
+    Before, Call, Effect, FileRecording, InodeId, InodeKind, Slot, StackFrame, Stream, SyncKind,
+    Through,
 };
 
 use crashpoint_explain::files::frames::is_system_library;
@@ -87,7 +88,7 @@ fn calls(
     Ok(())
 }
 
-fn line(call: &Call<'_>, frames: &[Frame], style: &Style) -> String {
+fn line(call: &Call<'_>, frames: &[StackFrame], style: &Style) -> String {
     let place = match innermost(frames) {
         Some(frame) => format!("   {}", place(frame, style)),
         None => String::new(),
@@ -99,15 +100,15 @@ fn line(call: &Call<'_>, frames: &[Frame], style: &Style) -> String {
 }
 
 /// The first function that is no part of the C library, nor of another that everybody calls.
-pub fn innermost(frames: &[Frame]) -> Option<&Frame> {
-    let of_system = |frame: &&Frame| is_system_library(&frame.module);
+pub fn innermost(frames: &[StackFrame]) -> Option<&StackFrame> {
+    let of_system = |frame: &&StackFrame| is_system_library(&frame.module);
     frames
         .iter()
         .find(|frame| !of_system(frame))
         .or(frames.first())
 }
 
-fn place(frame: &Frame, style: &Style) -> String {
+fn place(frame: &StackFrame, style: &Style) -> String {
     match &frame.source {
         Some(source) => {
             format!(
@@ -404,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_c_library_is_not_where_a_call_was_made() {
-        let frame = |module: &str| Frame {
+        let frame = |module: &str| StackFrame {
             module: module.to_owned(),
             offset: 0,
             function: "f".to_owned(),

@@ -13,7 +13,7 @@ use crashpoint_check::timeline::{Phase, Timeline};
 use crashpoint_check::worker::WorkerError;
 use crashpoint_persist::graph::{Model, NodeId};
 use crashpoint_report::resolve::Resolver;
-use crashpoint_report::{Category, Crash, Finding, Location, Place, Severity, Spot, Step};
+use crashpoint_report::{Category, Crash, FileRange, Finding, Location, Severity, Spot, Step};
 use crashpoint_states::representative::Facts;
 
 use crate::replay::MemoryReplay;
@@ -72,7 +72,7 @@ impl Explainer<MemoryChecker<'_, '_, '_>> for MemoryExplainer<'_> {
             history: self.history(cause, far),
             place: stored.map(|node| {
                 let file = self.plan.recording.file(node.address.file());
-                Place {
+                FileRange {
                     file: file.path.display().to_string(),
                     offset: node.address.offset(),
                     length: u64::from(node.length),
@@ -90,7 +90,7 @@ impl Explainer<MemoryChecker<'_, '_, '_>> for MemoryExplainer<'_> {
                 found: seen.found,
                 states: cause.states,
                 found_by: cause.found_by.to_owned(),
-                mended: cause.mended_by_persisting,
+                fix_verified: cause.mended_by_persisting,
                 ..Crash::default()
             }),
         })

@@ -26,7 +26,7 @@ pub enum AccessKind {
 
 /// An access event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedAccess {
     pub kind: AccessKind,
     pub address: u64,
     pub pm: PmAddress,
@@ -35,7 +35,7 @@ pub struct Recorded {
     pub order: u64,
 }
 
-impl Recorded {
+impl RecordedAccess {
     /// As analyses see it.
     pub fn access(&self, thread: ThreadIndex) -> Access {
         Access {
@@ -96,14 +96,14 @@ const LOOK_AHEAD: usize = 256;
 
 /// The access events of a thread, taken one after the other.
 pub struct Accesses<'a> {
-    rest: Box<dyn Iterator<Item = Recorded> + 'a>,
-    ahead: VecDeque<Recorded>,
+    rest: Box<dyn Iterator<Item = RecordedAccess> + 'a>,
+    ahead: VecDeque<RecordedAccess>,
     /// Events that nothing in the flow stream accounts for.
     pub skipped: u64,
 }
 
 impl<'a> Accesses<'a> {
-    pub fn new(all: impl Iterator<Item = Recorded> + 'a) -> Accesses<'a> {
+    pub fn new(all: impl Iterator<Item = RecordedAccess> + 'a) -> Accesses<'a> {
         Accesses {
             rest: Box::new(all),
             ahead: VecDeque::new(),
@@ -131,7 +131,7 @@ impl<'a> Accesses<'a> {
                 | EventKind::Unmap { .. }
                 | EventKind::Msync { .. } => return None,
             };
-            Some(Recorded {
+            Some(RecordedAccess {
                 kind,
                 address: place.address,
                 pm: place.pm,
@@ -142,7 +142,7 @@ impl<'a> Accesses<'a> {
         }))
     }
 
-    fn peek(&mut self, at: usize) -> Option<Recorded> {
+    fn peek(&mut self, at: usize) -> Option<RecordedAccess> {
         while self.ahead.len() <= at {
             self.ahead.push_back(self.rest.next()?);
         }
@@ -150,7 +150,7 @@ impl<'a> Accesses<'a> {
     }
 
     /// The next event of this site and kind at an address. What comes before it is passed over.
-    pub fn take(&mut self, site: SiteId, kind: AccessKind, address: u64) -> Option<Recorded> {
+    pub fn take(&mut self, site: SiteId, kind: AccessKind, address: u64) -> Option<RecordedAccess> {
         for at in 0..LOOK_AHEAD {
             let recorded = self.peek(at)?;
             if recorded.site == site && recorded.kind == kind && recorded.address == address {
@@ -163,7 +163,7 @@ impl<'a> Accesses<'a> {
     }
 
     /// The next event, if it is of this site and kind, wherever it lies.
-    pub fn take_next(&mut self, site: SiteId, kind: AccessKind) -> Option<Recorded> {
+    pub fn take_next(&mut self, site: SiteId, kind: AccessKind) -> Option<RecordedAccess> {
         let next = self.peek(0)?;
         (next.site == site && next.kind == kind).then(|| {
             self.ahead.pop_front();
@@ -176,8 +176,8 @@ impl<'a> Accesses<'a> {
 mod tests {
     use super::*;
 
-    fn recorded(order: u64, site: u32, address: u64) -> Recorded {
-        Recorded {
+    fn recorded(order: u64, site: u32, address: u64) -> RecordedAccess {
+        RecordedAccess {
             kind: AccessKind::Read,
             address,
             pm: PmAddress(address),

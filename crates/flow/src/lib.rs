@@ -38,7 +38,7 @@ mod walker;
 #[cfg(test)]
 mod naive;
 
-pub use accesses::{Access, AccessKind, Accesses, Mappings, Recorded};
+pub use accesses::{Access, AccessKind, Accesses, Mappings, RecordedAccess};
 pub use walker::{Followed, Models, Unfollowed, Walker, walk};
 
 use crashpoint_ir::Inst;

@@ -3,7 +3,7 @@
 
 /// What a function does. Numbers are arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum LibraryEffect {
     /// Copies from one argument to another, so many bytes as an argument says; its result is the
     /// destination or lies near it.
     Copy {
@@ -26,7 +26,7 @@ pub enum Effect {
 }
 
 /// What a function of this name does.
-pub fn effect(name: &str) -> Option<Effect> {
+pub fn effect(name: &str) -> Option<LibraryEffect> {
     let name = name.strip_prefix("__builtin_").unwrap_or(name);
     let name = name.strip_prefix("__").unwrap_or(name);
     let name = name.strip_suffix("_chk").unwrap_or(name);
@@ -50,35 +50,35 @@ pub fn effect(name: &str) -> Option<Effect> {
         | "memset_explicit"
         | "pmem_memset"
         | "pmem_memset_persist"
-        | "pmem_memset_nodrain" => Effect::Fill {
+        | "pmem_memset_nodrain" => LibraryEffect::Fill {
             to: 0,
             value: Some(1),
             length: 2,
         },
-        "bzero" | "explicit_bzero" => Effect::Fill {
+        "bzero" | "explicit_bzero" => LibraryEffect::Fill {
             to: 0,
             value: None,
             length: 1,
         },
         "memcmp" | "bcmp" | "strncmp" | "strncasecmp" | "memchr" | "memrchr" => {
-            Effect::Read { length: Some(2) }
+            LibraryEffect::Read { length: Some(2) }
         }
-        "strnlen" | "strndup" => Effect::Read { length: Some(1) },
+        "strnlen" | "strndup" => LibraryEffect::Read { length: Some(1) },
         "strcmp" | "strcasecmp" | "strcoll" | "strlen" | "strdup" | "strchr" | "strrchr"
         | "strchrnul" | "strstr" | "strcasestr" | "strspn" | "strcspn" | "strpbrk" | "index"
         | "rindex" | "atoi" | "atol" | "atoll" | "atof" | "strtol" | "strtoul" | "strtoll"
         | "strtoull" | "strtod" | "strtof" | "isoc23_strtol" | "isoc23_strtoul"
-        | "isoc23_strtoll" | "isoc23_strtoull" => Effect::Read { length: None },
-        "sprintf" | "vsprintf" | "snprintf" | "vsnprintf" => Effect::Print { to: 0 },
+        | "isoc23_strtoll" | "isoc23_strtoull" => LibraryEffect::Read { length: None },
+        "sprintf" | "vsprintf" | "snprintf" | "vsnprintf" => LibraryEffect::Print { to: 0 },
         "malloc" | "calloc" | "aligned_alloc" | "memalign" | "valloc" | "_Znwm" | "_Znam"
         | "time" | "clock" | "rand" | "random" | "getpid" | "pthread_self" | "errno_location"
-        | "fopen" | "open" | "fgets" | "fgetc" | "getc" | "read" => Effect::Fresh,
+        | "fopen" | "open" | "fgets" | "fgetc" | "getc" | "read" => LibraryEffect::Fresh,
         _ => return None,
     })
 }
 
-const fn copy(to: usize, from: usize, length: Option<usize>) -> Effect {
-    Effect::Copy { to, from, length }
+const fn copy(to: usize, from: usize, length: Option<usize>) -> LibraryEffect {
+    LibraryEffect::Copy { to, from, length }
 }
 
 #[cfg(test)]

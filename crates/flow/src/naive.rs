@@ -2,7 +2,7 @@
 //! the streams and, on the side, a graph of every executed instruction with its data and control
 //! edges. What each access to persistent memory depends on is then found by searching that graph.
 
-use crate::{Access, AccessKind, Accesses, Analysis, Mappings, Models, Recorded, Walker};
+use crate::{Access, AccessKind, Accesses, Analysis, Mappings, Models, RecordedAccess, Walker};
 use crashpoint_ir::cfg::Cfg;
 use crashpoint_ir::control::ControlDependence;
 use crashpoint_ir::dominance::PostDominators;
@@ -213,7 +213,7 @@ struct Naive<'m> {
     module: &'m Module,
     nodes: Vec<Node>,
     flow: Vec<FlowEvent>,
-    accesses: Vec<Recorded>,
+    accesses: Vec<RecordedAccess>,
     memory: BTreeMap<u64, (u64, usize)>,
     /// What each access depends on: by data, by control.
     found: Vec<(u64, AccessKind, BTreeSet<u64>, BTreeSet<u64>)>,
@@ -245,9 +245,10 @@ impl Naive<'_> {
             }
             let node = &self.nodes[node];
             if let Some(word) = node.reads {
-                match by_control {
-                    true => decided.insert(word),
-                    false => data.insert(word),
+                if by_control {
+                    decided.insert(word)
+                } else {
+                    data.insert(word)
                 };
                 continue;
             }
@@ -260,7 +261,7 @@ impl Naive<'_> {
     fn access(&mut self, kind: AccessKind, at: u64, local: SiteId, from: &[usize], by: &[usize]) {
         let (data, control) = self.search(from, by);
         self.found.push((at, kind, data, control));
-        self.accesses.push(Recorded {
+        self.accesses.push(RecordedAccess {
             kind,
             address: at,
             pm: PmAddress(at - PM),
@@ -342,28 +343,24 @@ impl Naive<'_> {
                         let pointer = get(pointer);
                         let held = self.memory.get(&pointer.0).copied();
                         let value = held.map_or(pointer.0 / 8, |held| held.0);
-                        let node = match pointer.0 < DRAM {
-                            true => {
-                                pending.push((inst, pointer, None, control.clone()));
-                                let node = self.node(Vec::new(), Vec::new());
-                                self.nodes[node].reads = Some(pointer.0);
-                                node
-                            }
-                            false => {
-                                let held = held.unwrap_or((0, usize::MAX));
-                                self.node(from(&[pointer, held]), Vec::new())
-                            }
+                        let node = if pointer.0 < DRAM {
+                            pending.push((inst, pointer, None, control.clone()));
+                            let node = self.node(Vec::new(), Vec::new());
+                            self.nodes[node].reads = Some(pointer.0);
+                            node
+                        } else {
+                            let held = held.unwrap_or((0, usize::MAX));
+                            self.node(from(&[pointer, held]), Vec::new())
                         };
                         (value, node)
                     }
                     Op::Store { value, pointer, .. } => {
                         let (value, pointer) = (get(value), get(pointer));
-                        let node = match pointer.0 < DRAM {
-                            true => {
-                                pending.push((inst, pointer, Some(value), control.clone()));
-                                usize::MAX
-                            }
-                            false => self.node(from(&[value, pointer]), control.clone()),
+                        let node = if pointer.0 < DRAM {
+                            pending.push((inst, pointer, Some(value), control.clone()));
+                            usize::MAX
+                        } else {
+                            self.node(from(&[value, pointer]), control.clone())
                         };
                         self.memory.insert(pointer.0, (value.0, node));
                         continue;

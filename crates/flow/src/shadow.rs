@@ -6,7 +6,7 @@ pub const CELL_BYTES: u64 = 4;
 const PAGE_CELLS: usize = 1024;
 
 /// What is longer than that is not followed cell by cell.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub struct Shadow<L> {
@@ -23,7 +23,7 @@ impl<L> Default for Shadow<L> {
 
 /// First and last cell of a range that is not empty.
 fn cells(address: u64, length: u64) -> std::ops::Range<u64> {
-    let length = length.min(MOST_BYTES);
+    let length = length.min(MAX_BYTES);
     let end = address.saturating_add(length).div_ceil(CELL_BYTES);
     address / CELL_BYTES..end
 }
@@ -58,12 +58,13 @@ impl<L: Copy + Default + PartialEq> Shadow<L> {
 
     /// A range gets a label. Cells of which it is a part keep what they had too.
     pub fn put(&mut self, address: u64, length: u64, label: L, mut join: impl FnMut(L, L) -> L) {
-        let end = address.saturating_add(length.min(MOST_BYTES));
+        let end = address.saturating_add(length.min(MAX_BYTES));
         for cell in cells(address, length) {
             let whole = cell * CELL_BYTES >= address && (cell + 1) * CELL_BYTES <= end;
-            let label = match whole {
-                true => label,
-                false => join(self.cell(cell), label),
+            let label = if whole {
+                label
+            } else {
+                join(self.cell(cell), label)
             };
             self.set(cell, label);
         }
@@ -71,7 +72,7 @@ impl<L: Copy + Default + PartialEq> Shadow<L> {
 
     /// One range gets what another has; they may overlap.
     pub fn copy(&mut self, to: u64, from: u64, length: u64, mut join: impl FnMut(L, L) -> L) {
-        let length = length.min(MOST_BYTES);
+        let length = length.min(MAX_BYTES);
         if to % CELL_BYTES == from % CELL_BYTES {
             let labels: Vec<L> = cells(from, length).map(|cell| self.cell(cell)).collect();
             for (cell, label) in cells(to, length).zip(labels) {

@@ -4,7 +4,7 @@
 //! that cannot be to persistent memory is [`Action::Nothing`]: locals, thread-local variables,
 //! constants, and globals smaller than a page (a program may map a pool over a page-sized one).
 
-use crate::library::{self, Sync, Write};
+use crate::library::{self, SyncCall, Write};
 use crate::llvm::{self, Type, Value};
 use crate::reads;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
@@ -36,7 +36,7 @@ pub enum Action {
     /// An intrinsic that writes where we cannot tell.
     Opaque,
     Assembly(Vec<Effect>),
-    Call(Call),
+    Call(CallAction),
     LandingPad,
     /// `__builtin_setjmp`.
     ReturnsTwice,
@@ -44,29 +44,35 @@ pub enum Action {
 
 /// A call that may run other code.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct CallAction {
     /// The function called by name.
     pub callee: Option<Value>,
     /// The module defined the callee, before copies were made.
     pub is_here: bool,
     pub write: Option<Write>,
-    pub sync: Option<Sync>,
+    pub sync: Option<SyncCall>,
 }
 
 impl Action {
     pub fn of(module: llvm::Module, instruction: Value) -> Action {
         match instruction.opcode() {
-            LLVMOpcode::LLVMLoad => match may_be_persistent(module, instruction.operand(0)) {
-                true => Action::Load,
-                false => Action::Nothing,
-            },
+            LLVMOpcode::LLVMLoad => {
+                if may_be_persistent(module, instruction.operand(0)) {
+                    Action::Load
+                } else {
+                    Action::Nothing
+                }
+            }
             LLVMOpcode::LLVMStore => store(module, instruction),
             LLVMOpcode::LLVMAtomicRMW => Action::ReadModifyWrite,
             LLVMOpcode::LLVMAtomicCmpXchg => Action::CompareExchange,
-            LLVMOpcode::LLVMFence => match is_machine_fence(instruction) {
-                true => Action::Fence(FenceKind::Mfence),
-                false => Action::Nothing,
-            },
+            LLVMOpcode::LLVMFence => {
+                if is_machine_fence(instruction) {
+                    Action::Fence(FenceKind::Mfence)
+                } else {
+                    Action::Nothing
+                }
+            }
             LLVMOpcode::LLVMLandingPad => Action::LandingPad,
             LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr => {
                 call(module, instruction)
@@ -241,7 +247,7 @@ fn call(module: llvm::Module, call: Value) -> Action {
             .get(index as usize)
             .is_some_and(|argument| argument.ty().is_pointer())
     };
-    Action::Call(Call {
+    Action::Call(CallAction {
         callee,
         is_here: defined,
         write: library::write(&name)
@@ -295,19 +301,25 @@ pub fn assembly(module: llvm::Module, call: Value) -> Vec<Effect> {
 
 fn intrinsic(module: llvm::Module, call: Value, name: &str) -> Action {
     let persistent = |index: u32| may_be_persistent(module, call.operand(index));
-    let write = |pointer: u32, bytes: u64, kind: StoreKind| match persistent(pointer) {
-        true => Action::Intrinsic {
-            pointer,
-            bytes,
-            kind,
-            line: false,
-        },
-        false => Action::Nothing,
+    let write = |pointer: u32, bytes: u64, kind: StoreKind| {
+        if persistent(pointer) {
+            Action::Intrinsic {
+                pointer,
+                bytes,
+                kind,
+                line: false,
+            }
+        } else {
+            Action::Nothing
+        }
     };
     let value_bytes = |index: u32| call.operand(index).ty().store_bytes(module);
-    let flush = |kind| match persistent(0) {
-        true => Action::Flush(kind),
-        false => Action::Nothing,
+    let flush = |kind| {
+        if persistent(0) {
+            Action::Flush(kind)
+        } else {
+            Action::Nothing
+        }
     };
     match name {
         "llvm.x86.sse2.clflush" => flush(FlushKind::Clflush),

@@ -6,7 +6,7 @@
 //! compare as they did.
 
 use crate::linkage::final_target;
-use crate::llvm::{Block, Value};
+use crate::llvm::{BasicBlock, Value};
 use crate::lower::FunctionPlan;
 use crate::mode::{Merge, Mode};
 use crate::object::Object;
@@ -34,9 +34,10 @@ pub fn make(plans: &[FunctionPlan]) -> FxHashMap<Value, Copies> {
                 Mode::InPlace | Mode::Declaration | Mode::Unhooked(_) => return None,
             };
             let hooked = copy(function, "hooked", merge);
-            let body = match plan.quiet {
-                true => copy(function, "flow", merge),
-                false => hooked,
+            let body = if plan.quiet {
+                copy(function, "flow", merge)
+            } else {
+                hooked
             };
             function.clone_body_to(body);
             hooked.forget_effects();
@@ -138,15 +139,16 @@ pub fn redirect(copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
         let quiet = body != hooked;
         let to_plain: fn(Copies) -> Option<Value> = |to| to.plain;
         // In a quiet body all that it calls is quiet, and has no choice left.
-        let to_hooked: fn(Copies) -> Option<Value> = match quiet {
-            true => |to| Some(to.body),
-            false => |to| Some(to.hooked),
+        let to_hooked: fn(Copies) -> Option<Value> = if quiet {
+            |to| Some(to.body)
+        } else {
+            |to| Some(to.hooked)
         };
         for (body, choose) in [(plain, to_plain), (Some(body), to_hooked)] {
             let calls = body
                 .into_iter()
                 .flat_map(Value::blocks)
-                .flat_map(Block::instructions)
+                .flat_map(BasicBlock::instructions)
                 .filter(|instruction| {
                     matches!(
                         instruction.opcode(),

@@ -12,13 +12,13 @@
 //! it is folded here too.
 
 use crate::linkage::final_target;
-use crate::llvm::{self, Block, Value};
+use crate::llvm::{self, BasicBlock, Value};
 use crashpoint_program::asm;
 use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage, LLVMOpcode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Most instructions of an accessor.
-const MOST_INSTRUCTIONS: usize = 16;
+const MAX_INSTRUCTIONS: usize = 16;
 
 pub fn fold(module: llvm::Module) {
     let functions = module.functions();
@@ -46,7 +46,7 @@ fn calls(function: Value) -> Vec<Value> {
     function
         .blocks()
         .into_iter()
-        .flat_map(Block::instructions)
+        .flat_map(BasicBlock::instructions)
         .filter(|instruction| {
             instruction.is_call()
                 && instruction.called().is_function()
@@ -113,7 +113,7 @@ fn demands_constants(function: Value) -> bool {
     function
         .blocks()
         .into_iter()
-        .flat_map(Block::instructions)
+        .flat_map(BasicBlock::instructions)
         .filter(|instruction| instruction.is_call() && instruction.called().is_inline_assembly())
         .any(|call| {
             let (_, constraints) = call.called().assembly();
@@ -127,12 +127,12 @@ fn demands_constants(function: Value) -> bool {
 fn is_accessor(function: Value) -> bool {
     let mut count = 0;
     let blocks = function.blocks();
-    let mut before: FxHashSet<Block> = FxHashSet::default();
+    let mut before: FxHashSet<BasicBlock> = FxHashSet::default();
     for &block in &blocks {
         before.insert(block);
         for instruction in crate::lower::body(block) {
             count += 1;
-            if count > MOST_INSTRUCTIONS || !is_harmless(instruction) {
+            if count > MAX_INSTRUCTIONS || !is_harmless(instruction) {
                 return false;
             }
         }

@@ -3,7 +3,7 @@
 //! They are merged by the linker like inline functions, and optimised, unlike the bodies that call
 //! them.
 
-use crate::llvm::{Block, Type, Value};
+use crate::llvm::{BasicBlock, Type, Value};
 use crate::object::{Hook, Object};
 use crashpoint_abi::flow;
 use crashpoint_abi::layout::offsets;
@@ -85,7 +85,7 @@ fn define(
     object: &Object,
     name: &str,
     parameters: &[Type],
-    body: impl FnOnce(Block, &[Value]),
+    body: impl FnOnce(BasicBlock, &[Value]),
 ) -> Hook {
     let build = &object.build;
     let place = build.place();

@@ -154,7 +154,7 @@ fn may_promote(function: Value) -> bool {
         function
             .blocks()
             .into_iter()
-            .flat_map(llvm::Block::instructions)
+            .flat_map(llvm::BasicBlock::instructions)
             .any(|instruction| instruction.is_call() && instruction.returns_twice())
     };
     let keeps_slots = function.has_attribute("optnone") && returns_twice();

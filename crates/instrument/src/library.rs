@@ -7,7 +7,7 @@
 //! Scattered reads (`readv`, `recvmsg`) are not listed; the runtime finds what they wrote by
 //! comparing images, as it does for every library that is not instrumented.
 
-use crashpoint_abi::record::SyncKind;
+use crashpoint_abi::record::ThreadSync;
 
 /// How much a function wrote, in terms of its arguments and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,13 +191,13 @@ pub fn parameters_needed(write: &Write) -> u32 {
 
 /// What a call does to other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sync {
+pub struct SyncCall {
     /// The argument that is, or points to, the object.
     pub object: u32,
     /// Reported before the call.
-    pub before: Option<SyncKind>,
+    pub before: Option<ThreadSync>,
     /// Reported after the call, if it succeeded.
-    pub after: Option<SyncKind>,
+    pub after: Option<ThreadSync>,
     /// What the result must be for the second one.
     pub success: If,
     /// The object is what the argument points to, not the address.
@@ -206,9 +206,9 @@ pub struct Sync {
 
 /// Synchronisation by functions of POSIX, C11 and C++. Reader locks are acquisitions too: what
 /// matters is the order they make.
-pub fn sync(name: &str) -> Option<Sync> {
-    use SyncKind::{Acquire, Barrier, Join, Release, Signal, Wait};
-    let sync = |before, after, success| Sync {
+pub fn sync(name: &str) -> Option<SyncCall> {
+    use ThreadSync::{Acquire, Barrier, Join, Release, Signal, Wait};
+    let sync = |before, after, success| SyncCall {
         object: 0,
         before,
         after,
@@ -258,7 +258,7 @@ pub fn sync(name: &str) -> Option<Sync> {
         "pthread_join" | "pthread_tryjoin_np" | "pthread_timedjoin_np" | "thrd_join" => {
             sync(None, Some(Join), If::Zero)
         }
-        "_ZNSt6thread4joinEv" => Sync {
+        "_ZNSt6thread4joinEv" => SyncCall {
             indirect: true,
             ..sync(None, Some(Join), If::Always)
         },
@@ -303,11 +303,11 @@ mod tests {
     #[test]
     fn a_mutex_is_acquired_after_and_released_before() {
         let lock = sync("pthread_mutex_lock").unwrap();
-        assert_eq!((lock.before, lock.after), (None, Some(SyncKind::Acquire)));
+        assert_eq!((lock.before, lock.after), (None, Some(ThreadSync::Acquire)));
         let unlock = sync("pthread_mutex_unlock").unwrap();
         assert_eq!(
             (unlock.before, unlock.after),
-            (Some(SyncKind::Release), None)
+            (Some(ThreadSync::Release), None)
         );
     }
 }

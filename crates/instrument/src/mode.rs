@@ -115,7 +115,7 @@ impl Modes {
         function
             .blocks()
             .into_iter()
-            .flat_map(llvm::Block::instructions)
+            .flat_map(llvm::BasicBlock::instructions)
             .find_map(refused_instruction)
     }
 }

@@ -120,9 +120,10 @@ impl Object {
         build.branch(end);
         build.at_end(end);
         build.return_void();
-        match hook == hooks::REGISTER {
-            true => self.module.append_constructor(function, FIRST),
-            false => self.module.append_destructor(function, FIRST),
+        if hook == hooks::REGISTER {
+            self.module.append_constructor(function, FIRST)
+        } else {
+            self.module.append_destructor(function, FIRST)
         }
     }
 

@@ -6,7 +6,7 @@
 //! is handed to code without hooks that is not listed here *escapes*: what that code reads is not
 //! known. Whether the callee has hooks is known at run time only, so the runtime decides.
 
-use crate::action::{Action, Call, intrinsic_name, is_memory_intrinsic, may_be_persistent};
+use crate::action::{Action, CallAction, intrinsic_name, is_memory_intrinsic, may_be_persistent};
 use crate::formats;
 use crate::llvm::{self, Value};
 
@@ -149,7 +149,7 @@ pub fn intrinsic(module: llvm::Module, call: Value) -> Option<Read> {
     })
 }
 
-fn of_call(call: &Call, instruction: Value) -> Reads {
+fn of_call(call: &CallAction, instruction: Value) -> Reads {
     let arguments = instruction.arguments();
     let pointers = || {
         let numbered = arguments.iter().enumerate();

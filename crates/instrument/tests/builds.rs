@@ -39,9 +39,10 @@ impl Pair {
             .to_string_lossy()
             .into_owned();
         let object = self.shop.path(&format!("{stem}.o"));
-        let mut command = match hooked {
-            true => self.shop.hooked(&source),
-            false => self.shop.native(&source),
+        let mut command = if hooked {
+            self.shop.hooked(&source)
+        } else {
+            self.shop.native(&source)
         };
         command
             .args(options)

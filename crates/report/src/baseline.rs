@@ -157,9 +157,10 @@ impl Baseline {
         }
         let mut split = Split::default();
         for (finding, known) in findings.into_iter().zip(known) {
-            match known {
-                true => split.known.push(finding),
-                false => split.new.push(finding),
+            if known {
+                split.known.push(finding)
+            } else {
+                split.new.push(finding)
             }
         }
         split.gone = open.into_values().flatten().cloned().collect();

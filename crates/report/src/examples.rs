@@ -1,6 +1,7 @@
 //! Findings for tests: a small store with two bugs.
 
-use crate::finding::{Figures, Finding, Frame, Location, Place, Report, Rule, Severity, Step};
+use crate::finding::{Figures, FileRange, Finding, Frame, Location, Report, Rule, Step};
+use crashpoint_rules::Severity;
 
 pub const SOURCE: &str = "\
 #include \"pm.h\"
@@ -79,7 +80,7 @@ pub fn extra_flush() -> Finding {
             step("the line was stored to here", 4, 12, 3),
             step("the line was flushed here", 6, 5, 5),
         ],
-        place: Some(Place {
+        place: Some(FileRange {
             file: "/dev/shm/pool".into(),
             offset: 0x1040,
             length: 64,
@@ -101,7 +102,7 @@ pub fn missing_flush() -> Finding {
         location: Some(at("put", 8, 13)),
         stack: vec![frame(at("put", 8, 13)), frame(at("main", 12, 5))],
         history: vec![step("the line was flushed here, before the store", 7, 5, 7)],
-        place: Some(Place {
+        place: Some(FileRange {
             file: "/dev/shm/pool".into(),
             offset: 0x1050,
             length: 8,

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crashpoint_rules::Severity;
+
 use crate::category::Category;
 
 /// All that one analysis of one recording has to tell.
@@ -103,26 +105,6 @@ pub struct Rule {
     pub manual: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Data can be lost or inconsistent after a crash.
-    Error,
-    /// Work that is done for nothing, or a habit that invites errors.
-    Warning,
-    /// Worth knowing.
-    Note,
-}
-
-impl Severity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Id of the rule.
@@ -141,7 +123,7 @@ pub struct Finding {
     /// What happened to the cache line, oldest first; also the event itself, where it is known.
     pub history: Vec<Step>,
     /// The persistent memory it is about, first occurrence.
-    pub place: Option<Place>,
+    pub place: Option<FileRange>,
     /// Place of the first occurrence in the order of all events.
     pub first_order: u64,
     /// The persistency model under which it holds.
@@ -172,7 +154,7 @@ pub struct Crash {
     /// The strategy that chose the first of them.
     pub found_by: String,
     /// Making the needed stores durable at once makes every one of them impossible.
-    pub mended: bool,
+    pub fix_verified: bool,
     /// What the models of other file systems say: those that allow the state, and those that do not.
     pub possible_on: Vec<String>,
     pub impossible_on: Vec<String>,
@@ -244,7 +226,7 @@ pub struct Step {
 
 /// A range of a persistent file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileRange {
     pub file: String,
     pub offset: u64,
     pub length: u64,
@@ -320,7 +302,7 @@ impl fmt::Display for Frame {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileRange {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.file.rsplit('/').next().unwrap_or_default();
         write!(to, "{name}+{:#x}", self.offset)

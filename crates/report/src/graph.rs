@@ -54,7 +54,7 @@ const MARGIN: u32 = 24;
 const TITLE: u32 = 34;
 /// Tenths of a pixel: the widest of the usual fonts.
 const LETTER: u32 = 75;
-const MOST_LETTERS: usize = 48;
+const MAX_LETTERS: usize = 48;
 
 impl Graph {
     /// Edges that follow from others left out.
@@ -165,8 +165,8 @@ const ARROW: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" r
                      <path d=\"M0 0 L8 4 L0 8 z\" fill=\"#555555\"/></marker></defs>\n";
 
 fn width(operation: &Operation) -> u32 {
-    let text = letters(&operation.text, MOST_LETTERS);
-    let place = letters(&operation.place, MOST_LETTERS);
+    let text = letters(&operation.text, MAX_LETTERS);
+    let place = letters(&operation.place, MAX_LETTERS);
     text.max(place).max(8) * LETTER / 10 + 20
 }
 
@@ -177,18 +177,15 @@ fn letters(text: &str, most: usize) -> u32 {
 /// Names and lines are told by their ends, calls by their beginnings.
 fn shortened(text: &str, from_end: bool) -> String {
     let count = text.chars().count();
-    if count <= MOST_LETTERS {
+    if count <= MAX_LETTERS {
         return text.to_owned();
     }
-    match from_end {
-        true => {
-            let rest: String = text.chars().skip(count - MOST_LETTERS + 1).collect();
-            format!("…{rest}")
-        }
-        false => {
-            let begin: String = text.chars().take(MOST_LETTERS - 1).collect();
-            format!("{begin}…")
-        }
+    if from_end {
+        let rest: String = text.chars().skip(count - MAX_LETTERS + 1).collect();
+        format!("…{rest}")
+    } else {
+        let begin: String = text.chars().take(MAX_LETTERS - 1).collect();
+        format!("{begin}…")
     }
 }
 

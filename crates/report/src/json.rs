@@ -77,7 +77,7 @@ struct Finding<'a> {
     total: u64,
     first_order: u64,
     location: Option<Location<'a>>,
-    place: Option<Place<'a>>,
+    place: Option<FileRange<'a>>,
     stack: Vec<Frame<'a>>,
     history: Vec<Step<'a>>,
     model: &'a str,
@@ -95,7 +95,7 @@ struct Location<'a> {
 }
 
 #[derive(Serialize)]
-struct Place<'a> {
+struct FileRange<'a> {
     file: &'a str,
     offset: u64,
     length: u64,
@@ -196,7 +196,7 @@ impl<'a> From<&'a finding::Finding> for Finding<'a> {
             total: finding.total,
             first_order: finding.first_order,
             location: finding.location.as_ref().map(Location::from),
-            place: finding.place.as_ref().map(|place| Place {
+            place: finding.place.as_ref().map(|place| FileRange {
                 file: &place.file,
                 offset: place.offset,
                 length: place.length,

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report as Document, TestCase, TestCaseStatus, TestSuite};
 
-use crate::finding::{Finding, Location, Report, Severity, Step, relative};
+use crate::finding::{Finding, Location, Report, Step, relative};
+use crashpoint_rules::Severity;
 
 const NAME: &str = "crashpoint";
 

@@ -4,10 +4,10 @@
 //! source lines and call stacks. [`merge`](merge::merge) makes one finding of equal ones.
 //! [`terminal`], [`json`], [`sarif`] and [`junit`] are sinks of the same [`Report`]; JSON and SARIF
 //! have wire structs of their own, so that the types inside can change while the formats stay.
-//! [`baseline`] knows which findings were accepted.
+//! [`baseline`] knows which findings were accepted, and [`scripts`] the rules that users wrote.
 //!
 //! **Architecture invariant:** pure. Nothing here prints, and only [`source::Sources::from_disk`]
-//! reads files.
+//! and [`scripts::read`] read files.
 
 pub mod baseline;
 mod category;
@@ -17,9 +17,9 @@ pub mod json;
 pub mod junit;
 pub mod merge;
 pub mod plot;
-pub mod redact;
 pub mod resolve;
 pub mod sarif;
+pub mod scripts;
 pub mod source;
 pub mod terminal;
 
@@ -27,7 +27,8 @@ pub mod terminal;
 mod examples;
 
 pub use category::Category;
+pub use crashpoint_rules::Severity;
 pub use finding::{
-    ConditionFigures, Confirmed, Crash, Figures, Finding, Frame, Location, Place, Report, Rule,
-    Severity, Spot, Step, TestFigures,
+    ConditionFigures, Confirmed, Crash, Figures, FileRange, Finding, Frame, Location, Report, Rule,
+    Spot, Step, TestFigures,
 };

@@ -1,6 +1,7 @@
 //! Findings at one source line with one call path are one finding with a count. How deep a
 //! recursion went does not make another path.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::finding::{Finding, Frame, Location};
@@ -28,7 +29,7 @@ pub fn merge(findings: Vec<Finding>) -> Vec<Finding> {
 /// Errors first, then by file and line; what has no place comes last.
 fn order(finding: &Finding) -> impl Ord + '_ {
     (
-        finding.severity,
+        Reverse(finding.severity),
         finding.location.is_none(),
         finding.location.as_ref(),
         &finding.rule,

@@ -9,11 +9,11 @@ use crashpoint_rules as rules;
 use crashpoint_trace::program::{Program, ResolvedSite, SourcePlace, function_name};
 use crashpoint_trace::{ContextId, Recording, SiteId};
 
-use crate::finding::{Finding, Frame, Location, Place, Severity, Step, told_at};
+use crate::finding::{FileRange, Finding, Frame, Location, Step, told_at};
 use crate::merge::merge;
 use crashpoint_program::helpers::{Helpers, is_library};
 
-/// Folders whose code is nobody's to mend: what happens there is told at its caller.
+/// Folders whose code is nobody's to fix: what happens there is told at its caller.
 const SYSTEM: [&str; 2] = ["/usr/include/", "/usr/lib/"];
 
 /// Resolves findings of one recording.
@@ -38,7 +38,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// All findings, equal ones merged, sorted by place.
-    pub fn findings(&self, findings: &[rules::Finding]) -> Vec<Finding> {
+    pub fn findings(&self, findings: &[rules::RuleFinding]) -> Vec<Finding> {
         merge(
             findings
                 .iter()
@@ -47,13 +47,13 @@ impl<'a> Resolver<'a> {
         )
     }
 
-    fn finding(&self, finding: &rules::Finding) -> Finding {
+    fn finding(&self, finding: &rules::RuleFinding) -> Finding {
         let stack = self.stack(finding.site, finding.context);
         let location = stack
             .get(told_at(&stack))
             .and_then(|frame| frame.location.clone());
         let history = finding.history.iter().map(|step| self.step(step)).collect();
-        let place = (finding.length > 0).then(|| Place {
+        let place = (finding.length > 0).then(|| FileRange {
             file: self
                 .recording
                 .file(finding.place.file())
@@ -65,7 +65,7 @@ impl<'a> Resolver<'a> {
         });
         Finding {
             rule: finding.rule.as_str().to_owned(),
-            severity: finding.severity.into(),
+            severity: finding.severity,
             count: finding.count,
             total: finding.total,
             message: finding.message.clone(),
@@ -80,7 +80,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn step(&self, step: &rules::Step) -> Step {
+    fn step(&self, step: &rules::HistoryStep) -> Step {
         let stack = self.stack(step.site, step.context);
         let told = stack.get(told_at(&stack));
         Step {
@@ -156,9 +156,10 @@ impl<'a> Resolver<'a> {
         let places = std::iter::once(&site.place).chain(&site.inlined);
         let outermost = site.inlined.len();
         for (index, place) in places.enumerate() {
-            let persists = match index == outermost {
-                true => self.helpers.contains(site.model, site.function_id),
-                false => is_library(&place.function),
+            let persists = if index == outermost {
+                self.helpers.contains(site.model, site.function_id)
+            } else {
+                is_library(&place.function)
             };
             let location = self.location(place, site);
             let file = location
@@ -215,14 +216,4 @@ fn unknown(site: SiteId) -> Option<Frame> {
         location: None,
         helper: false,
     })
-}
-
-impl From<rules::Severity> for Severity {
-    fn from(severity: rules::Severity) -> Severity {
-        match severity {
-            rules::Severity::Error => Severity::Error,
-            rules::Severity::Warning => Severity::Warning,
-            rules::Severity::Note => Severity::Note,
-        }
-    }
 }

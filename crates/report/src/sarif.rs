@@ -8,7 +8,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::finding::{Finding, Frame, Location, Report, Severity, Step};
+use crate::finding::{Finding, Frame, Location, Report, Step};
+use crashpoint_rules::Severity;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// Name of the folder that relative addresses start from.
@@ -54,9 +55,9 @@ struct Result {
     rule_index: Option<usize>,
     level: &'static str,
     message: Message,
-    locations: Vec<Place>,
+    locations: Vec<FileRange>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    related_locations: Vec<Place>,
+    related_locations: Vec<FileRange>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stacks: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +75,7 @@ struct Message {
 /// SARIF's `location`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Place {
+struct FileRange {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,8 +172,8 @@ fn result(report: &Report, finding: &Finding, base: Option<&str>) -> Result {
     }
 }
 
-fn at(location: &Location, base: Option<&str>) -> Place {
-    Place {
+fn at(location: &Location, base: Option<&str>) -> FileRange {
+    FileRange {
         id: None,
         message: None,
         physical_location: Some(physical(location, base)),
@@ -206,14 +207,14 @@ fn logical(function: &str) -> Vec<Value> {
     }
 }
 
-fn related(finding: &Finding, base: Option<&str>) -> Vec<Place> {
+fn related(finding: &Finding, base: Option<&str>) -> Vec<FileRange> {
     let with_place = finding
         .history
         .iter()
         .filter_map(|step| Some((step, step.location.as_ref()?)));
     with_place
         .enumerate()
-        .map(|(index, (step, location))| Place {
+        .map(|(index, (step, location))| FileRange {
             id: Some(index + 1),
             message: Some(message(&step.what)),
             ..at(location, base)
@@ -226,7 +227,7 @@ fn stack(finding: &Finding, base: Option<&str>) -> Option<Value> {
         return None;
     }
     let frame = |frame: &Frame| {
-        let place = Place {
+        let place = FileRange {
             id: None,
             message: Some(message(&frame.function)),
             physical_location: frame
@@ -271,7 +272,7 @@ fn code_flow(finding: &Finding, base: Option<&str>) -> Option<Value> {
 }
 
 fn thread_step(step: &Step, base: Option<&str>) -> Value {
-    let place = Place {
+    let place = FileRange {
         id: None,
         message: Some(message(&step.what)),
         physical_location: step

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use crate::finding::{Confirmed, Crash, Finding, Frame, Location, Report, Severity, Step};
+use crate::finding::{Confirmed, Crash, Finding, Frame, Location, Report, Step};
 use crate::source::{Sources, line_starts, span};
+use crashpoint_rules::Severity;
 
 /// Steps of a history that are shown; the ones before them are counted.
 const MAX_STEPS: usize = 8;
@@ -272,9 +273,10 @@ fn notes(finding: &Finding, style: &Style) -> Vec<String> {
     for (index, step) in steps.iter().enumerate() {
         if step.location.is_none() {
             // A call is told by itself.
-            let place = match step.what.starts_with('`') {
-                true => "",
-                false => ", at an unknown place",
+            let place = if step.what.starts_with('`') {
+                ""
+            } else {
+                ", at an unknown place"
             };
             notes.push(format!("({}) {}{place}", index + 1, step.what));
         }
@@ -305,9 +307,10 @@ fn notes(finding: &Finding, style: &Style) -> Vec<String> {
 fn crash_notes(crash: &Crash) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((number, line)) = &crash.operation {
-        let when = match crash.acknowledged {
-            true => "after operation",
-            false => "in operation",
+        let when = if crash.acknowledged {
+            "after operation"
+        } else {
+            "in operation"
         };
         notes.push(format!("power fails {when} {number}: {line}"));
     }

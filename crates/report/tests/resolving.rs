@@ -147,9 +147,9 @@ fn told(recording: &Recording, program: &Program) -> Vec<Finding> {
     let stores = recording
         .events()
         .filter(|event| matches!(event.kind, EventKind::Store { .. }));
-    let finding = |order: u64, site: SiteId, context: ContextId| rules::Finding {
+    let finding = |order: u64, site: SiteId, context: ContextId| rules::RuleFinding {
         rule: rules::RuleId::built_in("extra-flush"),
-        severity: rules::Severity::Warning,
+        severity: Severity::Warning,
         site,
         context,
         count: 1,
@@ -159,7 +159,7 @@ fn told(recording: &Recording, program: &Program) -> Vec<Finding> {
         length: 8,
         message: "message".into(),
         help: "help".into(),
-        history: vec![rules::Step {
+        history: vec![rules::HistoryStep {
             order,
             what: "it happened".into(),
             site,
@@ -168,7 +168,7 @@ fn told(recording: &Recording, program: &Program) -> Vec<Finding> {
         }],
         model: rules::MODEL,
     };
-    let found: Vec<rules::Finding> = stores
+    let found: Vec<rules::RuleFinding> = stores
         .map(|event| finding(event.order, event.site, event.context))
         .collect();
     Resolver::new(recording, program).findings(&found)

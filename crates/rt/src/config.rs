@@ -90,7 +90,7 @@ fn read() -> Option<Config> {
         b"" => variable(env::SERVE).filter(|path| !path.is_empty())?,
         _ => b"",
     };
-    let mut here = crate::memory::Block::new(crate::sys::PAGE_BYTES).ok()?;
+    let mut here = crate::memory::ScratchBlock::new(crate::sys::PAGE_BYTES).ok()?;
     let length = crate::sys::current_directory(&mut here).unwrap_or(0);
     let mut directory = Text::new().ok()?;
     directory.push(&here[..length]);

@@ -8,7 +8,7 @@
 //! In memory a context is its number plus one: 0 stands for "not asked yet", 1 for the bottom.
 
 use crate::memory;
-use crashpoint_abi::Frame;
+use crashpoint_abi::ShadowFrame;
 
 /// The bottom of the stack, as kept in frames.
 pub const BOTTOM: u32 = 1;
@@ -23,7 +23,7 @@ struct Entry {
 
 /// From parent and site to context, open addressing.
 #[repr(C)]
-pub struct Table {
+pub struct ContextTable {
     entries: *mut Entry,
     /// A power of two, or 0.
     capacity: u64,
@@ -45,9 +45,9 @@ fn key(parent: u32, site: u32) -> u64 {
 
 const FIRST_CAPACITY: u64 = 1 << 10;
 
-impl Table {
-    pub const fn new() -> Table {
-        Table {
+impl ContextTable {
+    pub const fn new() -> ContextTable {
+        ContextTable {
             entries: core::ptr::null_mut(),
             capacity: 0,
             count: 0,
@@ -74,13 +74,13 @@ impl Table {
         }
     }
 
-    /// As [`Table::resolve`], if all contexts on the way are known and found at first sight.
+    /// As [`ContextTable::resolve`], if all contexts on the way are known and found at first sight.
     /// Otherwise returns 0; what has been found is noted nevertheless.
     ///
     /// # Safety
     /// `bottom..=top` are frames of one stack.
     #[inline(always)]
-    pub unsafe fn resolve_known(&self, bottom: *mut Frame, top: *mut Frame) -> u32 {
+    pub unsafe fn resolve_known(&self, bottom: *mut ShadowFrame, top: *mut ShadowFrame) -> u32 {
         // SAFETY: all frames between the two are readable and writable.
         unsafe {
             let mut known = top;
@@ -157,8 +157,8 @@ impl Table {
     /// `bottom..=top` are frames of one stack.
     pub unsafe fn resolve(
         &mut self,
-        bottom: *mut Frame,
-        top: *mut Frame,
+        bottom: *mut ShadowFrame,
+        top: *mut ShadowFrame,
         mut define: impl FnMut(u32, u32),
     ) -> u32 {
         // SAFETY: all frames between the two are readable and writable.
@@ -201,7 +201,7 @@ impl Table {
 
     fn grow(&mut self) -> Option<()> {
         let capacity = (self.capacity * 2).max(FIRST_CAPACITY);
-        let larger = Table {
+        let larger = ContextTable {
             entries: memory::anonymous(Self::bytes(capacity)).ok()? as *mut Entry,
             capacity,
             count: self.count,
@@ -227,7 +227,7 @@ impl Table {
             // SAFETY: the entries are ours.
             let _ = unsafe { memory::unmap(self.entries as usize, Self::bytes(self.capacity)) };
         }
-        *self = Table::new();
+        *self = ContextTable::new();
     }
 }
 
@@ -236,11 +236,11 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn frame(site: u32) -> Frame {
-        Frame { site, context: 0 }
+    fn frame(site: u32) -> ShadowFrame {
+        ShadowFrame { site, context: 0 }
     }
 
-    fn resolved(table: &mut Table, frames: &mut [Frame]) -> (u32, Vec<(u32, u32)>) {
+    fn resolved(table: &mut ContextTable, frames: &mut [ShadowFrame]) -> (u32, Vec<(u32, u32)>) {
         let mut defined = Vec::new();
         let range = frames.as_mut_ptr_range();
         // SAFETY: the frames of the slice.
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_bottom_and_the_first_function_have_no_callers() {
-        let mut table = Table::new();
+        let mut table = ContextTable::new();
         assert_eq!(resolved(&mut table, &mut [frame(0)]), (BOTTOM, Vec::new()));
         let mut frames = [frame(0), frame(7)];
         assert_eq!(resolved(&mut table, &mut frames), (BOTTOM, Vec::new()));
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_chain_of_callers_is_defined_once() {
-        let mut table = Table::new();
+        let mut table = ContextTable::new();
         let mut frames = [frame(0), frame(7), frame(8), frame(9)];
         assert_eq!(
             resolved(&mut table, &mut frames),
@@ -277,9 +277,9 @@ mod tests {
 
     #[test]
     fn known_chains_are_found_without_interning() {
-        let mut table = Table::new();
+        let mut table = ContextTable::new();
         let chain = [frame(0), frame(7), frame(8), frame(9)];
-        let known = |table: &Table, mut frames: [Frame; 4]| {
+        let known = |table: &ContextTable, mut frames: [ShadowFrame; 4]| {
             let range = frames.as_mut_ptr_range();
             // SAFETY: the frames of the array.
             unsafe { table.resolve_known(range.start, range.end.sub(1)) }
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn contexts_survive_growth() {
-        let mut table = Table::new();
+        let mut table = ContextTable::new();
         for site in 1..100_000u32 {
             let interned = table.intern(site % 5 + 1, site).unwrap();
             assert!(interned.is_new);

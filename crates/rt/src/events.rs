@@ -13,7 +13,9 @@ use crate::shadow;
 use crate::state::State;
 use crate::stream::{self, CHUNK_BYTES, SMALL_BYTES};
 use core::sync::atomic::{Ordering, compiler_fence};
-use crashpoint_abi::record::{At, Encoder, Mapping, Memory, StoreKind, SyncKind};
+use crashpoint_abi::record::{
+    Encoder, MappingFields, Memory, RecordPosition, StoreKind, ThreadSync,
+};
 
 /// Ranges filled with one byte become a record of their own from this length on.
 const FILL_BYTES: u64 = 32;
@@ -94,7 +96,7 @@ impl State {
     #[cold]
     #[inline(never)]
     fn enter_context(&mut self) {
-        let mut table = core::mem::replace(&mut self.own.contexts, contexts::Table::new());
+        let mut table = core::mem::replace(&mut self.own.contexts, contexts::ContextTable::new());
         let (bottom, top) = (self.own.bottom, self.thread.frame);
         // SAFETY: both are frames of this thread's shadow stack.
         let context = unsafe {
@@ -128,9 +130,9 @@ impl State {
         &mut self,
         site: u32,
         order: u64,
-        write: impl FnOnce(&mut Encoder, &mut Memory, At) -> R,
+        write: impl FnOnce(&mut Encoder, &mut Memory, RecordPosition) -> R,
     ) -> R {
-        self.encode(|to, memory| write(to, memory, At { order, site }))
+        self.encode(|to, memory| write(to, memory, RecordPosition { order, site }))
     }
 
     /// The next order number. The state must not be dead.
@@ -155,18 +157,22 @@ impl State {
     }
 
     /// Records an event that is not about an address, from a slow path.
-    pub fn event(&mut self, site: u32, write: impl FnOnce(&mut Encoder, &mut Memory, At)) {
+    pub fn event(
+        &mut self,
+        site: u32,
+        write: impl FnOnce(&mut Encoder, &mut Memory, RecordPosition),
+    ) {
         if self.is_ready() {
             let order = self.take_order();
             self.record(site, order, write);
         }
     }
 
-    pub fn sync(&mut self, site: u32, kind: SyncKind, object: u64) {
+    pub fn sync(&mut self, site: u32, kind: ThreadSync, object: u64) {
         self.event(site, |to, memory, at| to.sync(memory, at, kind, object));
     }
 
-    pub fn map(&mut self, map: &Mapping) {
+    pub fn map(&mut self, map: &MappingFields) {
         let site = self.thread.external_site;
         self.event(site, |to, memory, at| to.map(memory, at, map));
     }

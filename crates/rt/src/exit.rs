@@ -23,7 +23,7 @@ use crate::text::Text;
 use core::ffi::c_void;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use crashpoint_abi::record::SyncKind;
+use crashpoint_abi::record::ThreadSync;
 use libc::c_int;
 
 unsafe extern "C" {
@@ -83,7 +83,7 @@ pub fn end(how: &str, code: c_int) {
             shadow::compare_range(&process, state, base, end);
         }
         drop(process);
-        state.sync(0, SyncKind::ProcessExit, 0);
+        state.sync(0, ThreadSync::ProcessExit, 0);
         settle_all(state);
     }
     libraries::tell_once();

@@ -20,7 +20,7 @@ use core::fmt::Write;
 use libc::c_int;
 
 #[derive(Clone, Copy)]
-pub struct Entry {
+pub struct FileEntry {
     pub identity: Identity,
     pub path: &'static [u8],
     /// Address of the shadow of the file's first byte; 0: none.
@@ -39,7 +39,7 @@ pub struct Entry {
 const CAPACITY: usize = 1 << 16;
 
 pub struct Files {
-    entries: *mut Entry,
+    entries: *mut FileEntry,
     count: usize,
 }
 
@@ -116,7 +116,7 @@ impl Files {
         }
     }
 
-    pub fn get(&mut self, index: Index) -> &mut Entry {
+    pub fn get(&mut self, index: Index) -> &mut FileEntry {
         assert!(index.0 < self.count);
         // SAFETY: below the count, so it has been written.
         unsafe { &mut *self.entries.add(index.0) }
@@ -156,12 +156,12 @@ impl Files {
             return Ok((index, true));
         }
         if self.entries.is_null() {
-            self.entries = memory::anonymous(CAPACITY * size_of::<Entry>())? as *mut Entry;
+            self.entries = memory::anonymous(CAPACITY * size_of::<FileEntry>())? as *mut FileEntry;
         }
         if self.count == CAPACITY {
             return Err(Errno(libc::ENFILE));
         }
-        let entry = Entry {
+        let entry = FileEntry {
             identity,
             path: image::path_of(descriptor),
             shadow: 0,
@@ -265,7 +265,7 @@ impl Files {
     }
 }
 
-impl Entry {
+impl FileEntry {
     fn tell(&self, index: Index) {
         let Ok(mut line) = Text::new() else { return };
         let _ = write!(line, "{{\"file\":{{\"number\":{},\"path\":", index.number());

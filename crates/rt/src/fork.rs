@@ -22,7 +22,7 @@ use crate::stream;
 use crate::tls;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
-use crashpoint_abi::record::{Mapping, SyncKind};
+use crashpoint_abi::record::{MappingFields, ThreadSync};
 use crashpoint_abi::serve::notes;
 use libc::pid_t;
 
@@ -103,7 +103,7 @@ unsafe extern "C" fn in_child() {
         guard.modules.tell_all();
         guard.files.tell_all();
         for region in (0..REGIONS.count()).filter_map(|index| REGIONS.get(index)) {
-            state.map(&Mapping {
+            state.map(&MappingFields {
                 address: region.base,
                 length: region.length(),
                 file: region.file as u32,
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn fork() -> pid_t {
         let order = ORDER.load(Ordering::Relaxed);
         let site = state.thread.external_site;
         state.record(site, order, |to, memory, at| {
-            to.sync(memory, at, SyncKind::Fork, child as u64);
+            to.sync(memory, at, ThreadSync::Fork, child as u64);
         });
     }
     child

@@ -11,8 +11,8 @@ use crate::state::{self, State};
 use crate::stream;
 use crate::{signals, threads, tls};
 use crashpoint_abi::hooks::{LOAD_ESCAPE, LOAD_STRING};
-use crashpoint_abi::record::{FenceKind, FlushKind, SyncKind};
-use crashpoint_abi::{Frame, Thread, flow};
+use crashpoint_abi::record::{FenceKind, FlushKind, ThreadSync};
+use crashpoint_abi::{ShadowFrame, Thread, flow};
 
 /// # Safety
 /// From instrumented code.
@@ -232,11 +232,11 @@ pub unsafe extern "C" fn __crashpoint_return(thread: *mut Thread, site: u32, val
 pub unsafe extern "C" fn __crashpoint_sync(thread: *mut Thread, site: u32, object: u64, kind: u32) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
-    let Some(kind) = SyncKind::from_bits(kind as u8) else {
+    let Some(kind) = ThreadSync::from_bits(kind as u8) else {
         return;
     };
     let object = match kind {
-        SyncKind::Join => threads::number_of(object).map_or(object, u64::from),
+        ThreadSync::Join => threads::number_of(object).map_or(object, u64::from),
         _ => object,
     };
     state.sync(site, kind, object);
@@ -245,7 +245,11 @@ pub unsafe extern "C" fn __crashpoint_sync(thread: *mut Thread, site: u32, objec
 /// # Safety
 /// From instrumented code; `frame` is the frame that entering gave to this activation.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __crashpoint_resync(thread: *mut Thread, frame: *mut Frame, site: u32) {
+pub unsafe extern "C" fn __crashpoint_resync(
+    thread: *mut Thread,
+    frame: *mut ShadowFrame,
+    site: u32,
+) {
     // SAFETY: instrumented code passes its own thread.
     let state = unsafe { State::of(thread) };
     state.thread.frame = frame;

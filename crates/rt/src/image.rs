@@ -1,7 +1,7 @@
 //! The content of a persistent file at the moment it is first mapped: copied to the recording and
 //! to the shadow, data only, holes and zeros left out.
 
-use crate::memory::Block;
+use crate::memory::ScratchBlock;
 use crate::proc;
 use crate::sys::{self, Errno, File, PAGE_BYTES, Path};
 use core::fmt::Write;
@@ -99,7 +99,7 @@ pub fn capture(
     shadow: u64,
     create: impl Fn() -> Result<File, Errno>,
 ) -> Result<bool, Errno> {
-    let mut buffer = Block::new(BUFFER_BYTES)?;
+    let mut buffer = ScratchBlock::new(BUFFER_BYTES)?;
     let mut image: Option<File> = None;
     let mut result = Ok(());
     each_extent(file, 0, size, |from, to| {

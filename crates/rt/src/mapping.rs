@@ -12,7 +12,7 @@ use crate::lock::{self, Guard};
 use crate::memory;
 use crate::modules;
 use crate::pagemap;
-use crate::placement::Request;
+use crate::placement::MapRequest;
 use crate::process::{self, Process, Stop};
 use crate::regions::{REGIONS, Region};
 use crate::serve::{self, objects, private};
@@ -21,7 +21,7 @@ use crate::state::State;
 use crate::sys::{self, Errno, PAGE_BYTES, Result};
 use core::arch::naked_asm;
 use core::ffi::c_void;
-use crashpoint_abi::record::Mapping;
+use crashpoint_abi::record::MappingFields;
 use crashpoint_abi::serve::notes;
 use libc::{c_int, off_t, size_t};
 
@@ -44,7 +44,7 @@ pub fn touches_persistent(address: usize, length: usize) -> bool {
 }
 
 /// Maps; returns the address.
-fn map(request: &Request) -> Result<usize> {
+fn map(request: &MapRequest) -> Result<usize> {
     let config = match config::get() {
         Some(config) if process::is_attentive() => config,
         // SAFETY: what the target asked for.
@@ -100,7 +100,7 @@ fn map_persistent(
     process: &mut Guard,
     config: &Config,
     state: &mut State,
-    request: &Request,
+    request: &MapRequest,
     replaces: bool,
 ) -> Result<usize> {
     let seen = process.files.see(config, request.descriptor);
@@ -153,7 +153,7 @@ pub fn remember(state: &mut State, region: &Region, shared: bool) {
         process::stop(Stop::File(Errno(libc::ENOMEM)));
         return;
     }
-    state.map(&Mapping {
+    state.map(&MappingFields {
         address: region.base,
         length: region.length(),
         file: region.file as u32,
@@ -199,6 +199,17 @@ pub fn adopt(process: &mut Process, base: u64, end: u64, offset: u64, descriptor
     let Ok((index, _)) = process.files.see(config, descriptor) else {
         return;
     };
+    appear(process, state, index, (base, end), offset);
+}
+
+/// A shared mapping of a known file is there.
+pub fn appear(
+    process: &mut Process,
+    state: &mut State,
+    index: Index,
+    (base, end): (u64, u64),
+    offset: u64,
+) {
     if process.files.get(index).shadow != 0 {
         process.files.cover(index, offset + (end - base));
     }
@@ -317,7 +328,7 @@ unsafe extern "C" fn map_for(
     offset: off_t,
     caller: u64,
 ) -> *mut c_void {
-    let request = Request {
+    let request = MapRequest {
         address: address as usize,
         length,
         protection,

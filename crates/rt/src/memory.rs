@@ -95,15 +95,15 @@ pub fn string_length(address: u64, most: u64) -> u64 {
 
 /// A block of bytes for slow paths, instead of large arrays on a stack that may be a small
 /// signal stack.
-pub struct Block {
+pub struct ScratchBlock {
     address: usize,
     length: usize,
 }
 
-impl Block {
-    pub fn new(length: usize) -> Result<Block> {
+impl ScratchBlock {
+    pub fn new(length: usize) -> Result<ScratchBlock> {
         let length = length.next_multiple_of(sys::PAGE_BYTES);
-        anonymous(length).map(|address| Block { address, length })
+        anonymous(length).map(|address| ScratchBlock { address, length })
     }
 
     /// Makes it longer; the address may change.
@@ -121,7 +121,7 @@ impl Block {
     }
 }
 
-impl Deref for Block {
+impl Deref for ScratchBlock {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -130,14 +130,14 @@ impl Deref for Block {
     }
 }
 
-impl DerefMut for Block {
+impl DerefMut for ScratchBlock {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and borrowed mutably.
         unsafe { core::slice::from_raw_parts_mut(self.address as *mut u8, self.length) }
     }
 }
 
-impl Drop for Block {
+impl Drop for ScratchBlock {
     fn drop(&mut self) {
         // SAFETY: the block is ours and goes away.
         let _: core::result::Result<(), Errno> = unsafe { unmap(self.address, self.length) };

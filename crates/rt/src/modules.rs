@@ -13,7 +13,7 @@ use crate::text::Text;
 use core::ffi::CStr;
 use core::fmt::Write;
 use crashpoint_abi::layout::detail;
-use crashpoint_abi::{ABI_VERSION, Gate, Level, Module};
+use crashpoint_abi::{ABI_VERSION, Gate, Level, ModuleHeader};
 
 /// Objects that can be registered at a time; a program with more is recorded without the rest.
 const CAPACITY: usize = 1 << 16;
@@ -28,7 +28,7 @@ pub struct Modules {
 
 #[derive(Clone, Copy)]
 struct Entry {
-    module: *mut Module,
+    module: *mut ModuleHeader,
     binary: &'static Binary,
 }
 
@@ -65,7 +65,7 @@ impl Modules {
         true
     }
 
-    fn remove(&mut self, module: *mut Module) {
+    fn remove(&mut self, module: *mut ModuleHeader) {
         if let Some(at) = self.all().iter().position(|known| known.module == module) {
             self.count -= 1;
             // SAFETY: both are entries; the last one takes the place of the one that goes.
@@ -119,9 +119,10 @@ unsafe fn set_gate(gate: *mut Gate, level: Level) {
     // A child of a fork server looks at loads alone, and at stores for what loads find.
     let marks = serve::marks_loads();
     let stores = !process::is_serving() || marks;
-    let loads = match process::is_serving() {
-        true => marks,
-        false => config::get().is_some_and(|config| config.loads),
+    let loads = if process::is_serving() {
+        marks
+    } else {
+        config::get().is_some_and(|config| config.loads)
     };
     // SAFETY: the caller vouches for the gate. Other threads may be reading it: while base and
     // span do not fit together, everything is a candidate.
@@ -164,7 +165,7 @@ pub fn close_gates() {
 /// # Safety
 /// `module` is what an instrumented object describes itself by, until it is unregistered.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __crashpoint_register(module: *mut Module) {
+pub unsafe extern "C" fn __crashpoint_register(module: *mut ModuleHeader) {
     process::prepare();
     // SAFETY: the caller's.
     let (version, gate) = unsafe { ((*module).abi_version, (*module).gate) };
@@ -184,9 +185,10 @@ pub unsafe extern "C" fn __crashpoint_register(module: *mut Module) {
     }
     // SAFETY: the caller's.
     let module = unsafe { &mut *module };
-    let binary = match process::is_attentive() && !process::is_serving() {
-        true => binaries::of(core::ptr::from_ref(module) as u64),
-        false => &binaries::UNKNOWN,
+    let binary = if process::is_attentive() && !process::is_serving() {
+        binaries::of(core::ptr::from_ref(module) as u64)
+    } else {
+        &binaries::UNKNOWN
     };
     let mut process = lock::lock();
     module.site_base = process.modules.next_site;
@@ -204,7 +206,7 @@ pub unsafe extern "C" fn __crashpoint_register(module: *mut Module) {
 /// # Safety
 /// `module` has been registered.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __crashpoint_unregister(module: *mut Module) {
+pub unsafe extern "C" fn __crashpoint_unregister(module: *mut ModuleHeader) {
     lock::lock().modules.remove(module);
 }
 
@@ -230,7 +232,7 @@ pub fn registered_objects() -> u32 {
 }
 
 /// Marks the callees whose calls are recorded.
-fn watch(module: &mut Module) {
+fn watch(module: &mut ModuleHeader) {
     let Some(config) = config::get() else { return };
     let mut name = module.callee_names;
     for index in 0..module.callee_count as usize {
@@ -245,7 +247,7 @@ fn watch(module: &mut Module) {
     }
 }
 
-fn tell(module: &Module, binary: &Binary) {
+fn tell(module: &ModuleHeader, binary: &Binary) {
     let Ok(mut line) = Text::new() else { return };
     line.push(b"{\"module\":{\"model\":\"");
     for byte in module.model_id {

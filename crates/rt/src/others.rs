@@ -4,7 +4,7 @@
 //! between them. A thread that has run for some microseconds since then, or that waits in the
 //! kernel, is in the middle of nothing.
 
-use crate::memory::Block;
+use crate::memory::ScratchBlock;
 use crate::run::Slot;
 use crate::sys::{self, File, Path};
 use core::fmt::Write;
@@ -18,7 +18,7 @@ const PATIENCE_NS: u64 = 50_000_000;
 /// Waits until every other thread has run a little or waits in the kernel. False if one of them
 /// did not get to run.
 pub fn let_pass() -> bool {
-    let Ok(mut names) = Block::new(sys::PAGE_BYTES) else {
+    let Ok(mut names) = ScratchBlock::new(sys::PAGE_BYTES) else {
         return false;
     };
     let Some(Ok(folder)) = Path::new(b"/proc/self/task\0")

@@ -8,7 +8,7 @@
 //! far from heap, stack and libraries: the envelope of persistent memory stays tight.
 
 use crate::config::Config;
-use crate::files::Entry;
+use crate::files::FileEntry;
 use crate::memory;
 use crate::proc;
 use crate::regions::{REGIONS, Region};
@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 64;
 
 /// A mapping as the program asks for it.
 #[derive(Clone, Copy)]
-pub struct Request {
+pub struct MapRequest {
     pub address: usize,
     pub length: usize,
     pub protection: c_int,
@@ -37,11 +37,11 @@ pub struct Request {
     pub caller: u64,
 }
 
-impl Request {
+impl MapRequest {
     /// # Safety
     /// As `mmap`.
     pub unsafe fn map(&self) -> Result<usize> {
-        let Request {
+        let MapRequest {
             address,
             length,
             protection,
@@ -56,7 +56,7 @@ impl Request {
 
     /// Maps at an address if that is free.
     fn map_at(&self, address: u64) -> Result<usize> {
-        let at = Request {
+        let at = MapRequest {
             address: address as usize,
             flags: self.flags | libc::MAP_FIXED_NOREPLACE,
             ..*self
@@ -82,7 +82,7 @@ impl Request {
             | libc::MAP_POPULATE
             | libc::MAP_LOCKED
             | libc::MAP_FIXED_NOREPLACE;
-        let private = Request {
+        let private = MapRequest {
             address,
             flags: self.flags & !dropped
                 | libc::MAP_PRIVATE
@@ -132,7 +132,12 @@ impl Places {
     }
 
     /// Maps a persistent file where it should be.
-    pub fn map(&mut self, config: &Config, request: &Request, file: &Entry) -> Result<usize> {
+    pub fn map(
+        &mut self,
+        config: &Config,
+        request: &MapRequest,
+        file: &FileEntry,
+    ) -> Result<usize> {
         let asks_for_low = request.flags & libc::MAP_32BIT != 0;
         if request.is_fixed() || asks_for_low {
             // SAFETY: what the target asked for.

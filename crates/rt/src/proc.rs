@@ -1,12 +1,12 @@
 //! What the kernel tells about this process in /proc.
 
-use crate::memory::Block;
+use crate::memory::ScratchBlock;
 use crate::sys::{self, File, PAGE_BYTES, Path};
 
 /// Hands over what a symbolic link says; an empty path if it cannot be read.
 pub fn with_link<R>(link: &[u8], then: impl FnOnce(&[u8]) -> R) -> R {
     let found = Path::new(link).and_then(|link| {
-        let mut block = Block::new(PAGE_BYTES).ok()?;
+        let mut block = ScratchBlock::new(PAGE_BYTES).ok()?;
         let length = sys::read_link(link, &mut block).ok()?;
         Some((block, length))
     });
@@ -36,7 +36,7 @@ pub fn with_descriptor_path<R>(descriptor: i32, then: impl FnOnce(&[u8]) -> R) -
 pub fn with_file(path: &[u8], then: impl FnOnce(&[u8])) {
     let content = Path::new(path).and_then(|path| {
         let file = File::open(path, libc::O_RDONLY).ok()?;
-        let mut block = Block::new(16 * PAGE_BYTES).ok()?;
+        let mut block = ScratchBlock::new(16 * PAGE_BYTES).ok()?;
         let mut length = 0;
         loop {
             if length == block.len() {

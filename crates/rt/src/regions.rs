@@ -49,7 +49,7 @@ const WORDS: usize = size_of::<Region>() / 8;
 pub const CAPACITY: usize = 1 << 16;
 
 /// A sorted table of regions that do not overlap. Changed by one thread at a time.
-pub struct Table {
+pub struct RegionTable {
     /// Odd while the table changes.
     sequence: AtomicU64,
     count: AtomicUsize,
@@ -57,11 +57,11 @@ pub struct Table {
 }
 
 // SAFETY: `entries` is set once, before `count` becomes more than 0; the rest is atomic.
-unsafe impl Sync for Table {}
+unsafe impl Sync for RegionTable {}
 
-impl Table {
-    pub const fn new() -> Table {
-        Table {
+impl RegionTable {
+    pub const fn new() -> RegionTable {
+        RegionTable {
             sequence: AtomicU64::new(0),
             count: AtomicUsize::new(0),
             entries: UnsafeCell::new(core::ptr::null()),
@@ -257,7 +257,7 @@ impl Table {
 }
 
 /// The regions of this process.
-pub static REGIONS: Table = Table::new();
+pub static REGIONS: RegionTable = RegionTable::new();
 
 #[cfg(test)]
 mod tests {
@@ -274,8 +274,8 @@ mod tests {
         }
     }
 
-    fn table(regions: &[(u64, u64)]) -> Table {
-        let table = Table::new();
+    fn table(regions: &[(u64, u64)]) -> RegionTable {
+        let table = RegionTable::new();
         for &(base, end) in regions {
             // SAFETY: one thread.
             assert!(unsafe { table.insert(&region(base, end, base)) });
@@ -283,7 +283,7 @@ mod tests {
         table
     }
 
-    fn all(table: &Table) -> Vec<(u64, u64)> {
+    fn all(table: &RegionTable) -> Vec<(u64, u64)> {
         (0..table.count())
             .map(|index| table.get(index).unwrap())
             .map(|region| {

@@ -6,15 +6,14 @@
 
 use crate::events;
 use crate::files::Index;
-use crate::lock::{self, Guard};
-use crate::mapping::{fail, forget, pages, remember, touches_persistent};
+use crate::lock;
+use crate::mapping::{appear, fail, forget, pages, touches_persistent};
 use crate::modules;
 use crate::placement;
 use crate::process;
-use crate::regions::{REGIONS, Region};
+use crate::regions::REGIONS;
 use crate::serve::{self, private};
 use crate::shadow;
-use crate::state::State;
 use crate::sys::{self, Result};
 use core::ffi::c_void;
 use crashpoint_abi::serve::notes;
@@ -122,7 +121,8 @@ fn remap(remap: &Remap) -> Result<usize> {
         };
         if from < end {
             let offset = source.offset + (old_base - source.base) + (from - base);
-            appear(&mut process, state, source.file, from, end, offset);
+            let index = Index::of_number(source.file);
+            appear(&mut process, state, index, (from, end), offset);
         }
     }
     let stays = remap.flags & libc::MREMAP_DONTUNMAP != 0;
@@ -131,26 +131,6 @@ fn remap(remap: &Remap) -> Result<usize> {
     }
     modules::update_gates(&process);
     Ok(address)
-}
-
-/// More of a known file is mapped.
-fn appear(process: &mut Guard, state: &mut State, file: u64, base: u64, end: u64, offset: u64) {
-    let index = Index::of_number(file);
-    if process.files.get(index).shadow != 0 {
-        process.files.cover(index, offset + (end - base));
-    }
-    let shadow = match process.files.get(index).shadow {
-        0 => 0,
-        shadow => shadow + offset,
-    };
-    let region = Region {
-        base,
-        end,
-        file,
-        offset,
-        shadow,
-    };
-    remember(state, &region, true);
 }
 
 /// # Safety

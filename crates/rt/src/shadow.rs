@@ -286,7 +286,7 @@ impl Comparison<'_> {
 
 /// Memory for a comparison.
 pub fn with_buffers<R>(then: impl FnOnce(Comparison<'_>) -> R) -> Option<R> {
-    let mut buffers = crate::memory::Block::new(2 * BUFFER_BYTES).ok()?;
+    let mut buffers = crate::memory::ScratchBlock::new(2 * BUFFER_BYTES).ok()?;
     let (memory, known) = buffers.split_at_mut(BUFFER_BYTES);
     Some(then(Comparison { memory, known }))
 }

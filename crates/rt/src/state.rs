@@ -8,19 +8,19 @@
 //! Instrumented activations keep the address of their state. So a state never moves; where a
 //! thread needs new files (in a forked child), they are mapped over the old ones.
 
-use crate::contexts::Table;
+use crate::contexts::ContextTable;
 use crate::memory;
 use crate::order::OrderPage;
 use crate::process;
 use crate::run;
-use crate::serve::marks::Place;
+use crate::serve::marks::MarkRange;
 use crate::stream;
 use crate::sys::{self, Path};
 use crate::tls;
 use core::sync::atomic::{AtomicU32, Ordering};
 use crashpoint_abi::layout::{STREAM_HEADER_BYTES, THREAD_OFFSET};
 use crashpoint_abi::record::Memory;
-use crashpoint_abi::{Frame, StreamHeader, Thread, flow};
+use crashpoint_abi::{ShadowFrame, StreamHeader, Thread, flow};
 
 #[repr(C)]
 pub struct State {
@@ -51,17 +51,17 @@ pub struct Own {
     pub shadow_delta: u64,
     pub region_generation: u64,
     /// In a child of a fork server: where the marks of that region are.
-    pub marks: Place,
+    pub marks: MarkRange,
     /// There too: the activation that has handed an address in persistent memory to a function of
     /// which we do not know whether it has hooks, or null; and the site of that call.
-    pub escape_frame: *mut Frame,
+    pub escape_frame: *mut ShadowFrame,
     pub escape_site: u32,
     /// The last frame of the shadow stack. Deeper activations share it: their call stacks are
     /// wrong until they have returned.
-    pub last_frame: *mut Frame,
+    pub last_frame: *mut ShadowFrame,
     /// The first frame, which stands for whoever called instrumented code.
-    pub bottom: *mut Frame,
-    pub contexts: Table,
+    pub bottom: *mut ShadowFrame,
+    pub contexts: ContextTable,
     pub arena: *mut Arena,
     /// In a signal handler: the state that it interrupted.
     pub outer: *mut State,
@@ -81,7 +81,7 @@ pub struct Arena {
     pub flow_path: [u8; run::PATH_BYTES],
     /// Where flow goes that nobody reads.
     pub scratch: [u8; 2 * flow::ROOM_BYTES],
-    frames: [Frame; FRAMES],
+    frames: [ShadowFrame; FRAMES],
 }
 
 static NEXT_THREAD: AtomicU32 = AtomicU32::new(0);
@@ -108,12 +108,12 @@ impl State {
         unsafe { &mut *thread.byte_sub(THREAD_OFFSET).cast::<State>() }
     }
 
-    pub fn path(&self, kind: stream::Kind) -> Option<Path<'_>> {
+    pub fn path(&self, kind: stream::StreamKind) -> Option<Path<'_>> {
         // SAFETY: the arena lives as long as the state.
         let arena = unsafe { &*self.own.arena };
         let slot = match kind {
-            stream::Kind::Pm => &arena.pm_path,
-            stream::Kind::Flow => &arena.flow_path,
+            stream::StreamKind::Pm => &arena.pm_path,
+            stream::StreamKind::Flow => &arena.flow_path,
         };
         let end = slot.iter().position(|byte| *byte == 0)?;
         Path::new(&slot[..=end])
@@ -180,7 +180,7 @@ fn create(number: u32) -> *mut State {
     let state = place as *mut State;
     // SAFETY: both are fresh zeros of their size, and zeros are valid for all their fields.
     let state = unsafe {
-        let bottom = (&raw mut (*arena).frames).cast::<Frame>();
+        let bottom = (&raw mut (*arena).frames).cast::<ShadowFrame>();
         let own = &mut (*state).own;
         own.arena = arena;
         own.bottom = bottom;

@@ -18,7 +18,7 @@ use crashpoint_abi::record::MAX_HEAD_BYTES;
 use crashpoint_abi::{StreamHeader, TRACE_VERSION, flow};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StreamKind {
     Pm,
     Flow,
 }
@@ -41,7 +41,7 @@ pub fn begin(state: &mut State, number: u32) -> bool {
     if !process::is_recording() {
         return false;
     }
-    let begun = make(state, Kind::Pm).and_then(|file| {
+    let begun = make(state, StreamKind::Pm).and_then(|file| {
         // SAFETY: the place is the state's own.
         let mapped = replace(state, |place, length| unsafe {
             memory::file(&file, length, place)
@@ -54,7 +54,7 @@ pub fn begin(state: &mut State, number: u32) -> bool {
             use_scratch(state);
             return Ok(());
         }
-        let file = make(state, Kind::Flow)?;
+        let file = make(state, StreamKind::Flow)?;
         // SAFETY: no address is wanted.
         let place = unsafe { memory::file(&file, STREAM_HEADER_BYTES, 0) }?;
         start_flow(state, place);
@@ -102,7 +102,7 @@ fn replace(
     }
 }
 
-fn make(state: &State, kind: Kind) -> Result<File, Errno> {
+fn make(state: &State, kind: StreamKind) -> Result<File, Errno> {
     let path = state.path(kind).ok_or(Errno(libc::ENAMETOOLONG))?;
     let file = File::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC)?;
     if STREAM_HEADER_BYTES as u64 > sys::file_size_limit() {
@@ -217,7 +217,7 @@ impl Window {
     }
 
     /// Writes the content to the file; returns where the stream ends now.
-    fn write_out(&self, state: &State, kind: Kind) -> Result<u64, Stop> {
+    fn write_out(&self, state: &State, kind: StreamKind) -> Result<u64, Stop> {
         let end = self.written_to + self.length as u64;
         if self.length == 0 {
             return Ok(end);
@@ -238,6 +238,24 @@ impl Window {
     }
 }
 
+/// Writes a full window to its file; returns where the stream ends now. None: nothing more is
+/// recorded.
+fn finish(state: &mut State, window: &Window, kind: StreamKind) -> Option<u64> {
+    let written = if process::is_recording() {
+        window.write_out(state, kind)
+    } else {
+        Err(Stop::Limit)
+    };
+    match written {
+        Ok(end) => Some(end),
+        Err(reason) => {
+            process::stop(reason);
+            give_up(state);
+            None
+        }
+    }
+}
+
 /// Goes on in the other PM window. False: nothing more is recorded.
 #[cold]
 pub fn turn(state: &mut State) -> bool {
@@ -245,17 +263,8 @@ pub fn turn(state: &mut State) -> bool {
         return false;
     }
     let window = Window::pm(state);
-    let written = match process::is_recording() {
-        true => window.write_out(state, Kind::Pm),
-        false => Err(Stop::Limit),
-    };
-    let end = match written {
-        Ok(end) => end,
-        Err(reason) => {
-            process::stop(reason);
-            give_up(state);
-            return false;
-        }
+    let Some(end) = finish(state, &window, StreamKind::Pm) else {
+        return false;
     };
     let header = &mut state.header;
     let start = if window.is_second {
@@ -278,16 +287,8 @@ pub fn turn_flow(state: &mut State) {
         return use_scratch(state);
     }
     let window = Window::flow(state);
-    let written = match process::is_recording() {
-        true => window.write_out(state, Kind::Flow),
-        false => Err(Stop::Limit),
-    };
-    let end = match written {
-        Ok(end) => end,
-        Err(reason) => {
-            process::stop(reason);
-            return give_up(state);
-        }
+    let Some(end) = finish(state, &window, StreamKind::Flow) else {
+        return;
     };
     let header = &mut state.header;
     let start = if window.is_second {

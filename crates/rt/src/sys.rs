@@ -3,7 +3,7 @@
 //! The runtime must not change `errno`, must not be a cancellation point, and must not come back
 //! into the functions that it interposes, so it does not go through libc here.
 
-use core::arch::asm;
+use crashpoint_abi::system_call::system_call;
 use libc::{c_int, c_long};
 
 /// An error number of the kernel.
@@ -18,24 +18,8 @@ pub const PAGE_BYTES: usize = 4096;
 /// As the system call demands.
 #[inline(always)]
 pub unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> Result<usize> {
-    let [a, b, c, d, e, f] = arguments;
-    let result: isize;
-    // SAFETY: the kernel's calling convention on x86-64; the caller vouches for the rest.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") a,
-            in("rsi") b,
-            in("rdx") c,
-            in("r10") d,
-            in("r8") e,
-            in("r9") f,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
+    // SAFETY: the caller vouches for what this call does with these arguments.
+    let result = unsafe { system_call(number, arguments) };
     if (-4095..0).contains(&result) {
         Err(Errno(-result as i32))
     } else {

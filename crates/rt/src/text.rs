@@ -1,12 +1,12 @@
 //! Text without an allocator: lines of the meta file, paths, messages.
 
-use crate::memory::Block;
+use crate::memory::ScratchBlock;
 use crate::sys::{Path, Result};
 use core::fmt::{self, Write};
 
 /// Bytes that grow. A text that could not grow stays as long as it was and remembers that.
 pub struct Text {
-    block: Block,
+    block: ScratchBlock,
     length: usize,
     cut: bool,
 }
@@ -14,7 +14,7 @@ pub struct Text {
 impl Text {
     pub fn new() -> Result<Text> {
         Ok(Text {
-            block: Block::new(crate::sys::PAGE_BYTES)?,
+            block: ScratchBlock::new(crate::sys::PAGE_BYTES)?,
             length: 0,
             cut: false,
         })

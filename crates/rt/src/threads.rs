@@ -14,7 +14,7 @@ use crate::tls;
 use crate::weak;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crashpoint_abi::record::SyncKind;
+use crashpoint_abi::record::ThreadSync;
 use libc::{c_int, pthread_attr_t, pthread_t};
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -64,7 +64,7 @@ unsafe extern "C-unwind" fn begin(birth: *mut c_void) -> *mut c_void {
     if process::is_recording() {
         // SAFETY: the state of this thread, fresh.
         let state = unsafe { &mut *state::adopt(number) };
-        state.sync(0, SyncKind::Start, u64::from(number));
+        state.sync(0, ThreadSync::Start, u64::from(number));
     }
     // SAFETY: what the target asked for.
     unsafe { start(argument) }
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn pthread_create(
     };
     state.sync(
         state.thread.external_site,
-        SyncKind::Create,
+        ThreadSync::Create,
         u64::from(number),
     );
     // SAFETY: a fresh page, which is more than large enough.
@@ -205,7 +205,7 @@ unsafe extern "C" fn ended(state: *mut c_void) {
     if state.own.rounds <= ROUNDS {
         return watch_end(state);
     }
-    state.sync(0, SyncKind::ThreadExit, u64::from(state.header.thread));
+    state.sync(0, ThreadSync::ThreadExit, u64::from(state.header.thread));
     tls::set(core::ptr::null_mut());
     let mut at: *mut State = state;
     while !at.is_null() {

@@ -5,7 +5,7 @@
 //! until it is freed, or until another one takes its place. Where a call does not return a place
 //! that the recording keeps, its object is not known.
 
-use crate::Names;
+use crate::ProgramInfo;
 use crate::config::{Returns, Transactions as Settings};
 use crate::mappings::Mappings;
 use crate::transactions::library::{Library, Role};
@@ -49,8 +49,8 @@ impl Allocations {
     }
 
     /// Takes in the next event.
-    pub fn see(&mut self, names: &dyn Names, event: &Event<'_>) {
-        let process = names.process(event.thread);
+    pub fn see(&mut self, program_info: &dyn ProgramInfo, event: &Event<'_>) {
+        let process = program_info.process(event.thread);
         match &event.kind {
             EventKind::Map { place, length, .. } => {
                 self.mappings.map(process, place.address, *length, place.pm);
@@ -59,7 +59,7 @@ impl Allocations {
                 self.mappings.unmap(process, place.address, *length);
             }
             EventKind::Call { arguments, .. } => {
-                let role = names
+                let role = program_info
                     .callee(event.site)
                     .and_then(|name| self.library.role(name));
                 let word = |at: usize| arguments.iter().nth(at).unwrap_or(0);
@@ -137,9 +137,10 @@ impl Allocations {
     }
 
     fn place(&self, process: ProcessIndex, value: u64, in_pool: bool) -> Option<PmAddress> {
-        let base = match in_pool {
-            true => self.mappings.lowest(process)?,
-            false => 0,
+        let base = if in_pool {
+            self.mappings.lowest(process)?
+        } else {
+            0
         };
         self.mappings.find(process, base.wrapping_add(value))
     }

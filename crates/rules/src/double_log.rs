@@ -1,8 +1,8 @@
 //! Logging what is logged already.
 
-use crate::rule::{Draft, Rule, Scene, Tally, by_path};
-use crate::transactions::Cover;
-use crate::{Finding, RuleInfo, Severity};
+use crate::rule::{Draft, Rule, RuleContext};
+use crate::transactions::{Cover, Misuse};
+use crate::{RuleFinding, RuleInfo, Severity};
 
 pub const INFO: RuleInfo = RuleInfo {
     id: "double-log",
@@ -49,46 +49,39 @@ pub(crate) struct DoubleLog {
 }
 
 impl Rule for DoubleLog {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
-        let doubled = &scene.transactions.doubled;
-        let doubled = doubled.iter().map(|(origin, doubled)| (*origin, *doubled));
-        for (path, found) in by_path(scene.origins, doubled) {
-            let first = found.iter().min_by_key(|(_, found)| found.mark.order);
-            let (_, first) = first.expect("never empty");
-            let tally = Tally {
-                count: found.iter().map(|(_, found)| found.count).sum(),
-                total: scene.total(path),
-            };
-            let (before, earlier, help) = match first.cover {
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let doubled = &rule_context.transactions.doubled;
+        for (path, first, tally) in Misuse::by_path(rule_context, doubled) {
+            let (before, which, earlier, help) = match first.detail {
                 Cover::Logged(mark) => (
                     mark,
+                    "is logged already",
                     "logs it first",
                     "log a range once, before it first changes",
                 ),
-                Cover::Allocated(mark) => {
-                    let help = "an object that the transaction allocated need not be logged";
-                    (mark, "allocates it", help)
-                }
-            };
-            let which = match first.cover {
-                Cover::Logged(_) => "is logged already",
-                Cover::Allocated(_) => "was allocated",
+                Cover::Allocated(mark) => (
+                    mark,
+                    "was allocated",
+                    "allocates it",
+                    "an object that the transaction allocated need not be logged",
+                ),
             };
             let draft = Draft {
                 path,
                 first: first.mark,
                 place: (first.place, first.length),
-                message: match tally.count == tally.total {
-                    true => format!("superfluous logging: the range {which} in this transaction"),
-                    false => format!(
+                message: if tally.count == tally.total {
+                    format!("superfluous logging: the range {which} in this transaction")
+                } else {
+                    format!(
                         "superfluous logging in {} of {} executions: the range {which} in this \
                          transaction",
                         tally.count, tally.total
-                    ),
+                    )
                 },
                 tally,
                 help: help.to_owned(),
-                history: scene.steps([
+                history: rule_context.steps([
                     (first.began, "the transaction begins"),
                     (before, earlier),
                     (first.mark, "logs it again"),

@@ -1,8 +1,8 @@
 //! A fence with nothing to wait for.
 
 use crate::config::{ExtraFence as Settings, Mfence};
-use crate::rule::{Draft, FenceSeen, Interest, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::rule::{Draft, FenceSeen, Interest, Rule, RuleContext, Tally, by_path};
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::Origin;
 use crashpoint_persist::memory::x86::{Fenced, Mark};
 use crashpoint_trace::{FenceKind, PmAddress, ProcessIndex, ThreadIndex};
@@ -114,22 +114,22 @@ impl Rule for ExtraFence {
         count.idle += 1;
     }
 
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
-        let shared = shared_processes(scene);
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let shared = shared_processes(rule_context);
         let may_matter = |origin: Origin| match self.settings.mfence {
             Mfence::Always => false,
             Mfence::Never => true,
             Mfence::OneThread => {
-                let thread = scene.origins.info(origin).thread;
-                shared.contains(&scene.names.process(thread))
+                let thread = rule_context.origins.info(origin).thread;
+                shared.contains(&rule_context.program_info.process(thread))
             }
         };
         let counts = (0..).map(Origin).zip(self.counts.iter().copied());
         let counts = counts
             .filter(|(origin, count)| count.idle > 0 && !(count.mfence && may_matter(*origin)));
-        for (path, counts) in by_path(scene.origins, counts) {
+        for (path, counts) in by_path(rule_context.origins, counts) {
             let count: u64 = counts.iter().map(|(_, count)| count.idle).sum();
-            let total = scene.total(path);
+            let total = rule_context.total(path);
             if (count as f64) < self.settings.share * total as f64 {
                 continue;
             }
@@ -150,7 +150,7 @@ impl Rule for ExtraFence {
                 place: (PmAddress(0), 0),
                 message,
                 help: HELP.to_owned(),
-                history: scene.steps([
+                history: rule_context.steps([
                     (first.before, "the thread's fence before"),
                     (first.first, "fences again, with no flush in between"),
                 ]),
@@ -161,11 +161,11 @@ impl Rule for ExtraFence {
 }
 
 /// Processes of which several threads did something with persistent memory.
-fn shared_processes(scene: &Scene<'_>) -> FxHashSet<ProcessIndex> {
+fn shared_processes(rule_context: &RuleContext<'_>) -> FxHashSet<ProcessIndex> {
     let mut threads: FxHashMap<ProcessIndex, FxHashSet<ThreadIndex>> = FxHashMap::default();
-    for (_, info) in scene.origins.iter() {
+    for (_, info) in rule_context.origins.iter() {
         threads
-            .entry(scene.names.process(info.thread))
+            .entry(rule_context.program_info.process(info.thread))
             .or_default()
             .insert(info.thread);
     }

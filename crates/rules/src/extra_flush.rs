@@ -1,8 +1,8 @@
 //! A flush that has nothing to write back.
 
 use crate::config::ExtraFlush as Settings;
-use crate::rule::{Draft, FlushSeen, Interest, Path, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::rule::{Draft, FlushSeen, Interest, Path, Rule, RuleContext, Tally, by_path};
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::x86::{Flushed, Mark};
 use crashpoint_persist::memory::{LineId, Origin};
 use rustc_hash::FxHashMap;
@@ -149,23 +149,28 @@ impl Rule for ExtraFlush {
         });
     }
 
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
         let counts = (0..).map(Origin).zip(std::mem::take(&mut self.counts));
         let counts = counts.filter(|(_, count)| count.sum() > 0);
-        for (path, counts) in by_path(scene.origins, counts) {
-            let total = scene.total(path);
+        for (path, counts) in by_path(rule_context.origins, counts) {
+            let total = rule_context.total(path);
             let count: u64 = counts.iter().map(|(_, count)| count.sum()).sum();
             if (count as f64) < self.settings.share * total as f64 {
                 continue;
             }
             let counts = counts.into_iter().map(|(_, count)| count);
-            let draft = draft(scene, path, Tally { count, total }, counts.collect());
+            let draft = draft(rule_context, path, Tally { count, total }, counts.collect());
             out.extend(draft.map(|draft| draft.finding(INFO.id, self.severity)));
         }
     }
 }
 
-fn draft(scene: &Scene<'_>, path: Path, tally: Tally, counts: Vec<Count>) -> Option<Draft> {
+fn draft(
+    rule_context: &RuleContext<'_>,
+    path: Path,
+    tally: Tally,
+    counts: Vec<Count>,
+) -> Option<Draft> {
     let sum = |of: fn(&Count) -> u64| counts.iter().map(of).sum::<u64>();
     let already = sum(|count| count.already);
     let clean = sum(|count| count.clean + count.untouched);
@@ -199,7 +204,7 @@ fn draft(scene: &Scene<'_>, path: Path, tally: Tally, counts: Vec<Count>) -> Opt
         place: first.line.span(u64::MAX),
         message,
         help: help.to_owned(),
-        history: scene.steps([
+        history: rule_context.steps([
             (first.stored, "the last store to the line"),
             (first.flushed, "the line is flushed"),
             (first.fenced, "a fence waits for it"),

@@ -25,20 +25,31 @@ impl fmt::Display for RuleId {
     }
 }
 
+/// How bad a finding is, in rising order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// The program is slower than it need be, or says something it does not mean.
+    /// Work that is done for nothing, or a habit that invites errors.
     Warning,
-    /// Data can be lost.
+    /// Data can be lost or inconsistent after a crash.
     Error,
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
 }
 
 /// A step of a cache line's or a transaction's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct HistoryStep {
     /// In the one order of the recording.
     pub order: u64,
     pub what: String,
@@ -52,7 +63,7 @@ pub const MODEL: &str = "x86 (ADR)";
 
 /// One problem at one place of the program, reached by one call path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct RuleFinding {
     pub rule: RuleId,
     pub severity: Severity,
     pub site: SiteId,
@@ -71,6 +82,6 @@ pub struct Finding {
     /// What to do.
     pub help: String,
     /// How it came about when it was seen first, the event itself last.
-    pub history: Vec<Step>,
+    pub history: Vec<HistoryStep>,
     pub model: &'static str,
 }

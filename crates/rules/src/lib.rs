@@ -2,14 +2,14 @@
 //!
 //! A rule is a file: its id and manual, what it looks for, its tests. [`RULES`] lists them. The
 //! [`Linter`] feeds a recording once through the line tracker of `crashpoint-persist` and then to
-//! all rules that are switched on. Two analyses serve several rules: `leftovers` (stores that were
+//! all rules that are switched on. Two analyses serve several rules: `unflushed` (stores that were
 //! never flushed) and `transactions` (undo logs). Users add rules of their own as [`Script`]s.
 //!
 //! Rules report what is wrong for certain under the memory model, in the run that was recorded;
 //! what each can still get wrong stands in its manual.
 //!
-//! **Architecture invariant:** pure. A rule sees events and the answers of [`Names`], and returns
-//! [`Finding`]s; nothing here reads a file.
+//! **Architecture invariant:** pure. A rule sees events and the answers of [`ProgramInfo`], and returns
+//! [`RuleFinding`]s; nothing here reads a file.
 #![forbid(unsafe_code)]
 
 mod allocations;
@@ -19,15 +19,15 @@ mod extra_fence;
 mod extra_flush;
 mod finding;
 mod intervals;
-mod leftovers;
 mod linter;
 mod mappings;
 mod missing_fence;
 mod missing_flush;
-mod names;
+mod program_info;
 mod rule;
 mod script;
 mod transactions;
+mod unflushed;
 mod unlogged_update;
 mod unpersisted;
 
@@ -41,11 +41,11 @@ pub use config::{
     AllocCall, Basic, BeginCall, Config, ExtraFence, ExtraFlush, FreeCall, LogCall, Mfence,
     PoolCall, Returns, RuleSettings, Transactions, UnknownRule,
 };
-pub use finding::{Finding, MODEL, RuleId, Severity, Step};
-pub use linter::{Linter, Outcome};
-pub use names::Names;
+pub use finding::{HistoryStep, MODEL, RuleFinding, RuleId, Severity};
+pub use linter::{LintOutcome, Linter};
+pub use program_info::{ProgramInfo, RecordedProgram};
 pub use rule::RuleInfo;
-pub use script::{Script, ScriptError};
+pub use script::{Script, ScriptError, ScriptSource};
 pub use transactions::watched_calls;
 
 /// All built-in rules.

@@ -1,29 +1,29 @@
 //! Drives the rules: each event goes once through the tracker, then to whoever asks for it.
 
-use crate::leftovers::Leftovers;
-use crate::rule::{FenceSeen, FlushSeen, Interest, Path, Rule, Scene};
+use crate::rule::{FenceSeen, FlushSeen, Interest, Path, Rule, RuleContext};
 use crate::script::{
     Facts, Handler, Memory, Script, ScriptError, ScriptEvent, Stacks, fence_kind, flush_found,
     flush_kind, store_kind,
 };
 use crate::transactions::{Transactions, World};
+use crate::unflushed::Unflushed;
 use crate::{
-    Basic, Config, Finding, Names, RuleInfo, RuleSettings, Severity, double_log, extra_fence,
-    extra_flush, missing_fence, missing_flush, unlogged_update, unpersisted,
+    Config, ProgramInfo, RuleFinding, RuleInfo, RuleSettings, double_log, extra_fence, extra_flush,
+    missing_fence, missing_flush, unlogged_update, unpersisted,
 };
 use crashpoint_persist::memory::x86::{Fenced, Flushed, How, Who};
 use crashpoint_persist::memory::{OriginInfo, Origins, pieces};
-use crashpoint_trace::{Event, EventKind, FenceKind, FileIndex, FlushKind, Place, StoreKind};
+use crashpoint_trace::{Event, EventKind, FenceKind, FileIndex, FlushKind, PmPlace, StoreKind};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
 /// Watches a recording. Feed it all events in order, then ask for the findings.
 pub struct Linter<'a> {
-    names: &'a dyn Names,
+    program_info: &'a dyn ProgramInfo,
     origins: Origins,
     memory: Memory,
     /// If a rule needs it.
-    leftovers: Option<Leftovers>,
+    unflushed: Option<Unflushed>,
     transactions: Option<Transactions>,
     config: Config,
     rules: Vec<Box<dyn Rule>>,
@@ -37,9 +37,9 @@ pub struct Linter<'a> {
 
 /// Everything that came of it.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct LintOutcome {
     /// In the order in which they were first seen.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<RuleFinding>,
     /// Scripts that failed while they ran.
     pub failures: Vec<ScriptError>,
     /// What scripts printed, with their rules' names.
@@ -71,58 +71,50 @@ impl Interested {
     }
 }
 
-fn basic(own: &Basic, info: &RuleInfo) -> Option<Severity> {
-    own.enabled.then(|| own.severity.unwrap_or(info.severity))
-}
-
 /// The rules that are switched on, in the order of [`crate::RULES`].
 fn rules(settings: &RuleSettings) -> Vec<Box<dyn Rule>> {
+    let chosen = |info: &RuleInfo| {
+        let (enabled, severity) = settings.of(info.id).expect("a built-in rule");
+        enabled.then(|| severity.unwrap_or(info.severity))
+    };
     let mut rules: Vec<Box<dyn Rule>> = Vec::new();
-    if let Some(severity) = basic(&settings.missing_flush, &missing_flush::INFO) {
+    if let Some(severity) = chosen(&missing_flush::INFO) {
         rules.push(Box::new(missing_flush::MissingFlush { severity }));
     }
-    if let Some(severity) = basic(&settings.missing_fence, &missing_fence::INFO) {
+    if let Some(severity) = chosen(&missing_fence::INFO) {
         rules.push(Box::new(missing_fence::MissingFence { severity }));
     }
-    let flush = &settings.extra_flush;
-    if flush.enabled {
-        let severity = flush.severity.unwrap_or(extra_flush::INFO.severity);
-        rules.push(Box::new(extra_flush::ExtraFlush::new(
-            severity,
-            flush.clone(),
-        )));
+    if let Some(severity) = chosen(&extra_flush::INFO) {
+        let own = settings.extra_flush.clone();
+        rules.push(Box::new(extra_flush::ExtraFlush::new(severity, own)));
     }
-    let fence = &settings.extra_fence;
-    if fence.enabled {
-        let severity = fence.severity.unwrap_or(extra_fence::INFO.severity);
-        rules.push(Box::new(extra_fence::ExtraFence::new(
-            severity,
-            fence.clone(),
-        )));
+    if let Some(severity) = chosen(&extra_fence::INFO) {
+        let own = settings.extra_fence.clone();
+        rules.push(Box::new(extra_fence::ExtraFence::new(severity, own)));
     }
-    if let Some(severity) = basic(&settings.unpersisted, &unpersisted::INFO) {
+    if let Some(severity) = chosen(&unpersisted::INFO) {
         rules.push(Box::new(unpersisted::Unpersisted { severity }));
     }
-    if let Some(severity) = basic(&settings.double_log, &double_log::INFO) {
+    if let Some(severity) = chosen(&double_log::INFO) {
         rules.push(Box::new(double_log::DoubleLog { severity }));
     }
-    if let Some(severity) = basic(&settings.unlogged_update, &unlogged_update::INFO) {
+    if let Some(severity) = chosen(&unlogged_update::INFO) {
         rules.push(Box::new(unlogged_update::UnloggedUpdate { severity }));
     }
     rules
 }
 
 impl<'a> Linter<'a> {
-    pub fn new(config: Config, names: &'a dyn Names) -> Linter<'a> {
+    pub fn new(config: Config, program_info: &'a dyn ProgramInfo) -> Linter<'a> {
         let on = &config.rules;
         let rules = rules(on);
-        let leftovers = on.missing_flush.enabled || on.unpersisted.enabled;
+        let unflushed = on.missing_flush.enabled || on.unpersisted.enabled;
         let logs = on.double_log.enabled || on.unlogged_update.enabled;
         Linter {
-            names,
+            program_info,
             origins: Origins::default(),
             memory: Memory::default(),
-            leftovers: leftovers.then(Leftovers::default),
+            unflushed: unflushed.then(Unflushed::default),
             transactions: logs.then(|| Transactions::new(&config.transactions)),
             interested: Interested::new(&rules),
             rules,
@@ -185,9 +177,10 @@ impl<'a> Linter<'a> {
             context: event.context,
             thread: event.thread,
         };
-        let origin = match counted {
-            true => self.origins.count(info),
-            false => self.origins.number(info),
+        let origin = if counted {
+            self.origins.count(info)
+        } else {
+            self.origins.number(info)
         };
         Who {
             order: event.order,
@@ -209,10 +202,10 @@ impl<'a> Linter<'a> {
         if self.private.len() <= file.index() {
             self.private.resize(file.index() + 1, None);
         }
-        *self.private[file.index()].get_or_insert(self.names.private(file))
+        *self.private[file.index()].get_or_insert(self.program_info.private(file))
     }
 
-    fn store(&mut self, event: &Event<'_>, kind: StoreKind, at: Place, length: u64) -> Who {
+    fn store(&mut self, event: &Event<'_>, kind: StoreKind, at: PmPlace, length: u64) -> Who {
         let who = self.who(event, true);
         // What goes to a private mapping is lost anyway.
         if self.private(at.pm.file()) {
@@ -227,12 +220,12 @@ impl<'a> Linter<'a> {
             }
             StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => How::Cached,
         };
-        let leftovers = &mut self.leftovers;
+        let unflushed = &mut self.unflushed;
         for piece in pieces(at.pm, length) {
             self.memory.tracker.store(who, how, piece, |line, habits| {
-                if let Some(leftovers) = leftovers {
+                if let Some(unflushed) = unflushed {
                     let origin = who.origin;
-                    leftovers.store(habits, line, origin, kind, piece.mask);
+                    unflushed.store(habits, line, origin, kind, piece.mask);
                 }
             });
             if how == How::Foreign {
@@ -244,26 +237,26 @@ impl<'a> Linter<'a> {
         if let Some(transactions) = &mut self.transactions
             && how != How::Foreign
         {
-            transactions.store(self.names, who, event.context, at, length);
+            transactions.store(self.program_info, who, event.context, at, length);
         }
         who
     }
 
-    fn flush(&mut self, event: &Event<'_>, kind: FlushKind, at: Place) {
+    fn flush(&mut self, event: &Event<'_>, kind: FlushKind, at: PmPlace) {
         let who = self.who(event, true);
         if self.private(at.pm.file()) {
             self.memory.tracker.uncertain(who.thread);
             return;
         }
         let address = at.pm;
-        let (leftovers, rules) = (&mut self.leftovers, &mut self.rules);
+        let (unflushed, rules) = (&mut self.unflushed, &mut self.rules);
         let interested = &self.interested.flushes;
         let found = self
             .memory
             .tracker
             .flush(who, kind, address, |line, habits, found| {
-                if let Some(leftovers) = leftovers {
-                    leftovers.flush(habits, line, found);
+                if let Some(unflushed) = unflushed {
+                    unflushed.flush(habits, line, found);
                 }
                 let seen = FlushSeen {
                     who,
@@ -282,8 +275,8 @@ impl<'a> Linter<'a> {
         // A locked instruction that stores is counted by its store.
         let who = self.who(event, kind != FenceKind::Locked);
         let found = self.memory.tracker.fence(who);
-        if let Some(leftovers) = &mut self.leftovers {
-            leftovers.fence(who.thread, who.order);
+        if let Some(unflushed) = &mut self.unflushed {
+            unflushed.fence(who.thread, who.order);
         }
         let seen = FenceSeen { who, kind, found };
         for rule in &self.interested.fences {
@@ -303,7 +296,7 @@ impl<'a> Linter<'a> {
     fn call(&mut self, event: &Event<'_>) {
         let who = self.who(event, matches!(event.kind, EventKind::Call { .. }));
         let world = World {
-            names: self.names,
+            program_info: self.program_info,
             mappings: &self.memory.mappings,
         };
         if let Some(transactions) = &mut self.transactions {
@@ -321,7 +314,7 @@ impl<'a> Linter<'a> {
         };
         if self.wanted(handler) {
             let mut facts = self.facts(event, who);
-            facts.name = self.names.callee(event.site).unwrap_or("").into();
+            facts.name = self.program_info.callee(event.site).unwrap_or("").into();
             match event.kind {
                 EventKind::Call { arguments } => facts.arguments = arguments.iter().collect(),
                 EventKind::Return { value } => facts.value = Some(value),
@@ -332,7 +325,7 @@ impl<'a> Linter<'a> {
     }
 
     fn mapping(&mut self, event: &Event<'_>) {
-        let process = self.names.process(event.thread);
+        let process = self.program_info.process(event.thread);
         match event.kind {
             EventKind::Map { place, length, .. } => {
                 self.memory
@@ -354,33 +347,33 @@ impl<'a> Linter<'a> {
     }
 
     /// The findings, in the order in which they were first seen.
-    pub fn finish(self) -> Vec<Finding> {
+    pub fn finish(self) -> Vec<RuleFinding> {
         self.conclude().findings
     }
 
     /// The findings, and what became of the scripts.
-    pub fn conclude(mut self) -> Outcome {
-        let mut leftovers = self.leftovers.take().unwrap_or_default();
-        leftovers.conclude(&self.origins, &self.memory.tracker, self.names);
+    pub fn conclude(mut self) -> LintOutcome {
+        let mut unflushed = self.unflushed.take().unwrap_or_default();
+        unflushed.conclude(&self.origins, &self.memory.tracker, self.program_info);
         let transactions = self.transactions.take();
         let mut transactions =
             transactions.unwrap_or_else(|| Transactions::new(&self.config.transactions));
-        transactions.conclude(self.names);
+        transactions.conclude(self.program_info);
         let mut totals: FxHashMap<Path, u64> = FxHashMap::default();
         for (origin, info) in self.origins.iter() {
             *totals.entry((info.site, info.context)).or_default() += self.origins.events(origin);
         }
-        let scene = Scene {
+        let rule_context = RuleContext {
             origins: &self.origins,
             tracker: &self.memory.tracker,
-            names: self.names,
-            leftovers: &leftovers,
+            program_info: self.program_info,
+            unflushed: &unflushed,
             transactions: &transactions,
             totals: &totals,
         };
-        let mut outcome = Outcome::default();
+        let mut outcome = LintOutcome::default();
         for rule in &mut self.rules {
-            rule.finish(&scene, &mut outcome.findings);
+            rule.finish(&rule_context, &mut outcome.findings);
         }
         for script in &mut self.scripts {
             script.end(&mut self.memory);
@@ -394,7 +387,7 @@ impl<'a> Linter<'a> {
                 .extend(printed.map(|line| (script.id().to_string(), line)));
         }
         outcome.findings.sort_by(|a, b| {
-            let key = |finding: &Finding| (finding.first_order, finding.site, finding.context);
+            let key = |finding: &RuleFinding| (finding.first_order, finding.site, finding.context);
             key(a).cmp(&key(b)).then_with(|| a.rule.cmp(&b.rule))
         });
         outcome
@@ -409,11 +402,11 @@ impl Linter<'_> {
     }
 
     fn facts(&mut self, event: &Event<'_>, who: Who) -> Facts {
-        Facts::new(who, self.stacks.of(self.names, event.context))
+        Facts::new(who, self.stacks.of(self.program_info, event.context))
     }
 
     fn tell(&mut self, handler: Handler, facts: Facts) {
-        let process = self.names.process(facts.who.thread);
+        let process = self.program_info.process(facts.who.thread);
         let event = ScriptEvent(Rc::new(facts));
         let scripts = self.scripts.iter_mut().filter(|script| script.has(handler));
         for script in scripts {
@@ -425,7 +418,7 @@ impl Linter<'_> {
         &mut self,
         event: &Event<'_>,
         who: Who,
-        (kind, at, length): (StoreKind, Place, u64),
+        (kind, at, length): (StoreKind, PmPlace, u64),
         value: Option<u64>,
     ) {
         let mut facts = self.facts(event, who);
@@ -440,7 +433,7 @@ impl Linter<'_> {
         event: &Event<'_>,
         who: Who,
         kind: FlushKind,
-        at: Place,
+        at: PmPlace,
         found: Flushed,
     ) {
         let mut facts = self.facts(event, who);

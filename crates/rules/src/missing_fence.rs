@@ -1,7 +1,7 @@
 //! A flush that no fence waits for.
 
-use crate::rule::{Draft, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::rule::{Draft, Rule, RuleContext, Tally, by_path};
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::x86::Line;
 use crashpoint_persist::memory::{LineId, Origin};
 use crashpoint_trace::ThreadIndex;
@@ -54,14 +54,14 @@ struct Unfenced<'a> {
 }
 
 impl Rule for MissingFence {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
-        let threads = scene.tracker.threads();
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let threads = rule_context.tracker.threads();
         let waiting = threads.flat_map(|thread| {
-            let lines = scene.tracker.unfenced(thread);
+            let lines = rule_context.tracker.unfenced(thread);
             lines.filter_map(move |(id, line, mask)| unfenced(thread, id, line, mask))
         });
-        let waiting = waiting.filter(|found| scene.ended_in_order(found.0));
-        for (path, found) in by_path(scene.origins, waiting) {
+        let waiting = waiting.filter(|found| rule_context.ended_in_order(found.0));
+        for (path, found) in by_path(rule_context.origins, waiting) {
             let first = found
                 .iter()
                 .min_by_key(|(_, found)| found.line.flush().order);
@@ -75,15 +75,15 @@ impl Rule for MissingFence {
                 path,
                 tally: Tally {
                     count: found.len() as u64,
-                    total: scene.total(path),
+                    total: rule_context.total(path),
                 },
                 first: first.line.flush(),
                 place: first.id.span(first.mask),
                 message: message.to_owned(),
                 help: HELP.to_owned(),
-                history: scene.steps([
+                history: rule_context.steps([
                     (
-                        scene.tracker.last_fence(first.thread),
+                        rule_context.tracker.last_fence(first.thread),
                         "the thread's last fence",
                     ),
                     (first.line.flushed_store(), "the last store to the line"),

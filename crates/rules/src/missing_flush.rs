@@ -1,9 +1,9 @@
 //! A store to persistent memory that is never flushed.
 
-use crate::leftovers::Left;
-use crate::rule::{Draft, Path, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity, Step};
-use crashpoint_persist::memory::Origin;
+use crate::rule::{Rule, RuleContext, Tally};
+use crate::unflushed::Left;
+use crate::unflushed::draft::{self, Statement};
+use crate::{RuleFinding, RuleInfo, Severity};
 
 pub const INFO: RuleInfo = RuleInfo {
     id: "missing-flush",
@@ -51,87 +51,35 @@ pub(crate) struct MissingFlush {
 }
 
 impl Rule for MissingFlush {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
-        let left = scene
-            .leftovers
-            .missing
-            .iter()
-            .map(|left| (left.origin, left));
-        for (path, left) in by_path(scene.origins, left) {
-            let draft = draft(scene, path, &left);
-            out.push(draft.finding(INFO.id, self.severity));
-        }
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let missing = &rule_context.unflushed.missing;
+        let rule = (&INFO, self.severity);
+        out.extend(draft::findings(rule_context, missing, rule, say));
     }
 }
 
-fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
-    let dirty = left.iter().filter(|(_, left)| !left.late);
-    let first = dirty.min_by_key(|(_, left)| left.mark.order);
-    let (_, first) = first.or(left.first()).expect("never empty");
-    let total = scene.total(path);
-    let count: u64 = left.iter().map(|(_, left)| left.count).sum();
-    let tally = Tally {
-        count: count.min(total),
-        total,
+fn say(left: &Left, tally: &Tally) -> Statement {
+    let message = if left.late {
+        "this store is flushed only when a neighbour in its line is".to_owned()
+    } else if tally.total <= tally.count {
+        "this store is never flushed".to_owned()
+    } else {
+        format!(
+            "{} of {} stores made here are never flushed",
+            tally.count, tally.total
+        )
     };
-    let message = match (first.late, tally.total) {
-        (true, _) => "this store is flushed only when a neighbour in its line is".to_owned(),
-        (false, total) if total <= tally.count => "this store is never flushed".to_owned(),
-        (false, total) => format!(
-            "{} of {total} stores made here are never flushed",
-            tally.count
-        ),
-    };
-    Draft {
-        path,
-        tally,
-        first: first.mark,
-        place: first.line.span(if first.own != 0 {
-            first.own
-        } else {
-            first.mask
-        }),
+    Statement {
         message,
-        help: HELP.to_owned(),
-        history: history(scene, first),
+        help: HELP,
+        mask: if left.own != 0 { left.own } else { left.mask },
     }
-}
-
-/// The line's last flush, what was stored to it since, and the store in question.
-pub(crate) fn history(scene: &Scene<'_>, left: &Left) -> Vec<Step> {
-    const OTHERS: usize = 4;
-    let Some(line) = scene.tracker.line(left.line) else {
-        return Vec::new();
-    };
-    let mut steps = scene.steps([
-        (line.flushed_store(), "a store to the line"),
-        (line.flush(), "the line is flushed for the last time"),
-        (line.fence(), "a fence waits for it"),
-    ]);
-    let others = line.writers().filter(|writer| writer.origin != left.origin);
-    let others = others.rev().take(OTHERS).map(|writer| {
-        let also = writer.mask & left.mask != 0;
-        let what = if also {
-            "stores to the same bytes"
-        } else {
-            "stores to the same line"
-        };
-        scene.step(writer.mark(), what)
-    });
-    steps.extend(others);
-    let fate = match left.late {
-        true => "stores, and is flushed only because a neighbour in the line is",
-        false => "stores, and no flush of the line follows",
-    };
-    steps.push(scene.step(left.mark, fate));
-    steps.sort_by_key(|step| step.order);
-    steps
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::leftovers::FENCES_AFTER;
     use crate::testing::{Tape, assert_found};
+    use crate::unflushed::FENCES_AFTER;
     use crashpoint_trace::StoreKind;
 
     #[test]

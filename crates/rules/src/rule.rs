@@ -1,8 +1,8 @@
 //! What a rule is: something that watches the recording go by and has findings at its end.
 
-use crate::leftovers::{Leftovers, Tracker};
 use crate::transactions::Transactions;
-use crate::{Finding, MODEL, Names, RuleId, Severity, Step};
+use crate::unflushed::{Tracker, Unflushed};
+use crate::{HistoryStep, MODEL, ProgramInfo, RuleFinding, RuleId, Severity};
 use crashpoint_persist::memory::x86::{Fenced, Flushed, Line, Mark, Who};
 use crashpoint_persist::memory::{LineId, Origin, Origins};
 use crashpoint_trace::{ContextId, FenceKind, PmAddress, SiteId};
@@ -34,11 +34,11 @@ pub(crate) struct FenceSeen {
 }
 
 /// Everything that is known when the recording is over.
-pub(crate) struct Scene<'a> {
+pub(crate) struct RuleContext<'a> {
     pub(crate) origins: &'a Origins,
     pub(crate) tracker: &'a Tracker,
-    pub(crate) names: &'a dyn Names,
-    pub(crate) leftovers: &'a Leftovers,
+    pub(crate) program_info: &'a dyn ProgramInfo,
+    pub(crate) unflushed: &'a Unflushed,
     pub(crate) transactions: &'a Transactions,
     /// Executions of every site with every call path.
     pub(crate) totals: &'a FxHashMap<Path, u64>,
@@ -64,13 +64,13 @@ pub(crate) trait Rule {
 
     fn fence(&mut self, _: &FenceSeen) {}
 
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>);
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>);
 }
 
-impl Scene<'_> {
-    pub(crate) fn step(&self, mark: Mark, what: impl Into<String>) -> Step {
+impl RuleContext<'_> {
+    pub(crate) fn step(&self, mark: Mark, what: impl Into<String>) -> HistoryStep {
         let info = self.origins.info(mark.origin);
-        Step {
+        HistoryStep {
             order: mark.order,
             what: what.into(),
             site: info.site,
@@ -80,8 +80,8 @@ impl Scene<'_> {
     }
 
     /// Steps of those marks that happened, in order.
-    pub(crate) fn steps<const N: usize>(&self, marks: [(Mark, &str); N]) -> Vec<Step> {
-        let mut steps: Vec<Step> = Vec::new();
+    pub(crate) fn steps<const N: usize>(&self, marks: [(Mark, &str); N]) -> Vec<HistoryStep> {
+        let mut steps: Vec<HistoryStep> = Vec::new();
         for (mark, what) in marks.into_iter().filter(|(mark, _)| mark.happened()) {
             // One event may play two parts; the last one named matters.
             steps.retain(|step| step.order != mark.order);
@@ -97,7 +97,8 @@ impl Scene<'_> {
 
     pub(crate) fn ended_in_order(&self, origin: Origin) -> bool {
         let thread = self.origins.info(origin).thread;
-        self.names.ended_in_order(self.names.process(thread))
+        self.program_info
+            .ended_in_order(self.program_info.process(thread))
     }
 }
 
@@ -138,13 +139,13 @@ pub(crate) struct Draft {
     pub(crate) place: (PmAddress, u64),
     pub(crate) message: String,
     pub(crate) help: String,
-    pub(crate) history: Vec<Step>,
+    pub(crate) history: Vec<HistoryStep>,
 }
 
 impl Draft {
-    pub(crate) fn finding(self, id: &'static str, severity: Severity) -> Finding {
+    pub(crate) fn finding(self, id: &'static str, severity: Severity) -> RuleFinding {
         let (place, length) = self.place;
-        Finding {
+        RuleFinding {
             rule: RuleId::built_in(id),
             severity,
             site: self.path.0,

@@ -14,6 +14,7 @@
 mod engine;
 mod event;
 mod host;
+mod source;
 mod tables;
 
 #[cfg(test)]
@@ -25,3 +26,4 @@ pub(crate) use event::{
     Facts, ScriptEvent, Stacks, fence_kind, flush_found, flush_kind, store_kind,
 };
 pub(crate) use host::Memory;
+pub use source::ScriptSource;

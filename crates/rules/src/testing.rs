@@ -3,9 +3,9 @@
 //! A site is a number; contexts, threads and callees are set where a test needs them. Memory is
 //! one file that is mapped at [`BASE`].
 
-use crate::{Config, Finding, Linter, Names};
+use crate::{Config, Linter, ProgramInfo, RuleFinding};
 use crashpoint_trace::{
-    Arguments, ContextId, Event, EventKind, FenceKind, FlushKind, Place, PmAddress, ProcessIndex,
+    Arguments, ContextId, Event, EventKind, FenceKind, FlushKind, PmAddress, PmPlace, ProcessIndex,
     SiteId, StoreKind, ThreadIndex,
 };
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ pub(crate) struct Tape {
     callers: HashMap<u32, (u32, u32)>,
 }
 
-impl Names for Tape {
+impl ProgramInfo for Tape {
     fn callee(&self, site: SiteId) -> Option<&str> {
         self.callees.get(&site.0).copied()
     }
@@ -179,7 +179,7 @@ impl Tape {
 
     /// Goes through all events.
     pub(crate) fn events(&self, mut each: impl FnMut(&Event<'_>)) {
-        let place = |offset: u64| Place {
+        let place = |offset: u64| PmPlace {
             address: BASE + offset,
             pm: PmAddress(offset),
         };
@@ -224,13 +224,13 @@ impl Tape {
         }
     }
 
-    pub(crate) fn findings_with(&self, config: Config) -> Vec<Finding> {
+    pub(crate) fn findings_with(&self, config: Config) -> Vec<RuleFinding> {
         let mut linter = Linter::new(config, self);
         self.play(&mut linter);
         linter.finish()
     }
 
-    pub(crate) fn findings(&self) -> Vec<Finding> {
+    pub(crate) fn findings(&self) -> Vec<RuleFinding> {
         self.findings_with(Config::default())
     }
 
@@ -247,7 +247,7 @@ pub(crate) fn begun() -> Tape {
     tape
 }
 
-pub(crate) fn brief(findings: &[Finding]) -> Vec<(String, u32, u64)> {
+pub(crate) fn brief(findings: &[RuleFinding]) -> Vec<(String, u32, u64)> {
     let brief = findings
         .iter()
         .map(|found| (found.rule.to_string(), found.site.0, found.count));

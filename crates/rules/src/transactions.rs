@@ -21,45 +21,65 @@ mod state;
 
 pub(crate) use state::Cover;
 
-use crate::Names;
+use crate::ProgramInfo;
 use crate::config::{Returns, Transactions as Settings};
 use crate::intervals::Intervals;
 use crate::mappings::Mappings;
+use crate::rule::{Path, RuleContext, Tally, by_path};
 use crashpoint_persist::memory::Origin;
 use crashpoint_persist::memory::x86::{Mark, Who};
-use crashpoint_trace::{Arguments, ContextId, Place, PmAddress, ProcessIndex, SiteId, ThreadIndex};
+use crashpoint_trace::{
+    Arguments, ContextId, PmAddress, PmPlace, ProcessIndex, SiteId, ThreadIndex,
+};
 use library::{Library, Role};
 use rustc_hash::FxHashMap;
 use state::{OpenCall, State, Unlogged};
 use std::rc::Rc;
 
-/// A range that was logged although it was covered already.
+/// Something that a transaction does to a range and should not, by one origin: the first time, and
+/// how often. `T` is what is known besides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Doubled {
+pub(crate) struct Misuse<T> {
     pub(crate) count: u64,
     pub(crate) mark: Mark,
+    /// The beginning of the transaction.
     pub(crate) began: Mark,
-    pub(crate) cover: Cover,
     pub(crate) place: PmAddress,
     pub(crate) length: u64,
+    pub(crate) detail: T,
 }
 
-/// A store without a log entry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unprotected {
-    pub(crate) count: u64,
-    pub(crate) mark: Mark,
-    pub(crate) began: Mark,
-    pub(crate) place: PmAddress,
-    pub(crate) length: u64,
-    /// The call that logged it too late.
-    pub(crate) logged: Option<Mark>,
+impl<T: Copy> Misuse<T> {
+    /// One for each site and call path: the first, with the counts of all.
+    pub(crate) fn by_path(
+        rule_context: &RuleContext<'_>,
+        found: &FxHashMap<Origin, Misuse<T>>,
+    ) -> Vec<(Path, Misuse<T>, Tally)> {
+        let found = found.iter().map(|(origin, found)| (*origin, *found));
+        let merged = by_path(rule_context.origins, found).into_iter();
+        let firsts = merged.map(|(path, found)| {
+            let first = found.iter().min_by_key(|(_, found)| found.mark.order);
+            let (_, first) = first.expect("never empty");
+            let tally = Tally {
+                count: found.iter().map(|(_, found)| found.count).sum(),
+                total: rule_context.total(path),
+            };
+            (path, *first, tally)
+        });
+        firsts.collect()
+    }
 }
+
+/// A range that was logged although it was covered already, and by what.
+pub(crate) type Doubled = Misuse<Cover>;
+
+/// A store without a log entry, and the call that logged it too late.
+pub(crate) type Unprotected = Misuse<Option<Mark>>;
 
 /// What the analysis asks about the world around an event.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
-    pub(crate) names: &'a dyn Names,
+    pub(crate) program_info: &'a dyn ProgramInfo,
     pub(crate) mappings: &'a Mappings,
 }
 
@@ -101,17 +121,19 @@ impl Transactions {
         &mut self.threads[thread.index()]
     }
 
-    fn role(&mut self, names: &dyn Names, site: SiteId) -> Option<Rc<Role>> {
+    fn role(&mut self, program_info: &dyn ProgramInfo, site: SiteId) -> Option<Rc<Role>> {
         let library = &self.library;
         let known = self.roles.entry(site).or_insert_with(|| {
-            let role = names.callee(site).and_then(|name| library.role(name));
+            let role = program_info
+                .callee(site)
+                .and_then(|name| library.role(name));
             role.cloned().map(Rc::new)
         });
         known.clone()
     }
 
     /// Whether a function of the library is on the call stack.
-    fn inside(&mut self, names: &dyn Names, context: ContextId) -> bool {
+    fn inside(&mut self, program_info: &dyn ProgramInfo, context: ContextId) -> bool {
         if let Some(known) = self.inside.get(&context) {
             return *known;
         }
@@ -122,10 +144,10 @@ impl Transactions {
                 break *known;
             }
             path.push(at);
-            let Some((caller, site)) = names.caller(at) else {
+            let Some((caller, site)) = program_info.caller(at) else {
                 break false;
             };
-            if names
+            if program_info
                 .callee(site)
                 .is_some_and(|name| self.library.owns(name))
             {
@@ -155,10 +177,10 @@ impl Transactions {
         arguments: Arguments<'_>,
     ) {
         let (site, context) = at;
-        let Some(role) = self.role(world.names, site) else {
+        let Some(role) = self.role(world.program_info, site) else {
             return;
         };
-        let outer = !self.inside(world.names, context);
+        let outer = !self.inside(world.program_info, context);
         let mut words = [0; 8];
         for (word, argument) in words.iter_mut().zip(arguments.iter()) {
             *word = argument;
@@ -194,7 +216,7 @@ impl Transactions {
             Role::Free(_) => false,
         };
         if over {
-            self.over(world.names.process(who.thread), who.thread);
+            self.over(world.program_info.process(who.thread), who.thread);
         }
     }
 
@@ -206,12 +228,14 @@ impl Transactions {
         let began = state.began;
         match state.covered.value_at(start) {
             Some(cover) if state.covered.covers(start, end) => {
-                let place = world.mappings.find(world.names.process(who.thread), start);
+                let place = world
+                    .mappings
+                    .find(world.program_info.process(who.thread), start);
                 let doubled = self.doubled.entry(who.origin).or_insert(Doubled {
                     count: 0,
                     mark: who.mark(),
                     began,
-                    cover,
+                    detail: cover,
                     place: place.unwrap_or(PmAddress(0)),
                     length: end - start,
                 });
@@ -223,10 +247,10 @@ impl Transactions {
 
     /// A watched call has returned.
     pub(crate) fn returned(&mut self, world: World<'_>, who: Who, site: SiteId, value: u64) {
-        let Some(role) = self.role(world.names, site) else {
+        let Some(role) = self.role(world.program_info, site) else {
             return;
         };
-        let process = world.names.process(who.thread);
+        let process = world.program_info.process(who.thread);
         let state = self.state(who.thread);
         // Calls that were left by a jump never return; those above this one were.
         let Some(at) = state.open.iter().rposition(|call| call.site == site) else {
@@ -274,19 +298,19 @@ impl Transactions {
     #[inline]
     pub(crate) fn store(
         &mut self,
-        names: &dyn Names,
+        program_info: &dyn ProgramInfo,
         who: Who,
         context: ContextId,
-        at: Place,
+        at: PmPlace,
         length: u64,
     ) {
         let state = self.threads.get(who.thread.index());
-        if state.is_some_and(State::working) && !self.inside(names, context) {
-            self.store_at_work(names.process(who.thread), who, at, length);
+        if state.is_some_and(State::working) && !self.inside(program_info, context) {
+            self.store_at_work(program_info.process(who.thread), who, at, length);
         }
     }
 
-    fn store_at_work(&mut self, process: ProcessIndex, who: Who, at: Place, length: u64) {
+    fn store_at_work(&mut self, process: ProcessIndex, who: Who, at: PmPlace, length: u64) {
         let state = &mut self.threads[who.thread.index()];
         let end = at.address.saturating_add(length);
         if self.blind {
@@ -321,7 +345,7 @@ impl Transactions {
                     began: state.began,
                     place: store.place,
                     length: store.end - store.start,
-                    logged: store.logged,
+                    detail: store.logged,
                 });
             // A store with several gaps is one.
             if last.replace(store.mark.order) != Some(store.mark.order) {
@@ -342,10 +366,10 @@ impl Transactions {
     }
 
     /// Transactions that are open when the recording ends are over too.
-    pub(crate) fn conclude(&mut self, names: &dyn Names) {
+    pub(crate) fn conclude(&mut self, program_info: &dyn ProgramInfo) {
         for thread in 0..self.threads.len() {
             let thread = ThreadIndex(thread as u32);
-            self.over(names.process(thread), thread);
+            self.over(program_info.process(thread), thread);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Changing in a transaction what is not in its log.
 
-use crate::rule::{Draft, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
+use crate::rule::{Draft, Rule, RuleContext};
+use crate::transactions::Misuse;
+use crate::{RuleFinding, RuleInfo, Severity};
 use crashpoint_persist::memory::x86::Mark;
 
 pub const INFO: RuleInfo = RuleInfo {
@@ -46,34 +47,31 @@ pub(crate) struct UnloggedUpdate {
 }
 
 impl Rule for UnloggedUpdate {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
-        let unlogged = &scene.transactions.unlogged;
-        let unlogged = unlogged.iter().map(|(origin, found)| (*origin, *found));
-        for (path, found) in by_path(scene.origins, unlogged) {
-            let first = found.iter().min_by_key(|(_, found)| found.mark.order);
-            let (_, first) = first.expect("never empty");
-            let late = first.logged.is_some();
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let unlogged = &rule_context.transactions.unlogged;
+        for (path, first, tally) in Misuse::by_path(rule_context, unlogged) {
+            let (message, help) = if first.detail.is_some() {
+                (
+                    "this store is logged only after it was made",
+                    "log the range before the store: the log must hold the old value",
+                )
+            } else {
+                (
+                    "this store in a transaction is not logged",
+                    "log the range in the transaction, before the store",
+                )
+            };
             let draft = Draft {
                 path,
-                tally: Tally {
-                    count: found.iter().map(|(_, found)| found.count).sum(),
-                    total: scene.total(path),
-                },
+                tally,
                 first: first.mark,
                 place: (first.place, first.length),
-                message: match late {
-                    true => "this store is logged only after it was made".to_owned(),
-                    false => "this store in a transaction is not logged".to_owned(),
-                },
-                help: match late {
-                    true => "log the range before the store: the log must hold the old value",
-                    false => "log the range in the transaction, before the store",
-                }
-                .to_owned(),
-                history: scene.steps([
+                message: message.to_owned(),
+                help: help.to_owned(),
+                history: rule_context.steps([
                     (first.began, "the transaction begins"),
                     (first.mark, "stores to a range that is not logged"),
-                    (first.logged.unwrap_or(Mark::default()), "logs it too late"),
+                    (first.detail.unwrap_or(Mark::default()), "logs it too late"),
                 ]),
             };
             out.push(draft.finding(INFO.id, self.severity));

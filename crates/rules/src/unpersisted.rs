@@ -1,10 +1,9 @@
 //! Volatile data in persistent memory.
 
-use crate::leftovers::Left;
-use crate::missing_flush::history;
-use crate::rule::{Draft, Path, Rule, Scene, Tally, by_path};
-use crate::{Finding, RuleInfo, Severity};
-use crashpoint_persist::memory::Origin;
+use crate::rule::{Rule, RuleContext, Tally};
+use crate::unflushed::Left;
+use crate::unflushed::draft::{self, Statement};
+use crate::{RuleFinding, RuleInfo, Severity};
 
 pub const INFO: RuleInfo = RuleInfo {
     id: "unpersisted",
@@ -48,43 +47,23 @@ pub(crate) struct Unpersisted {
 }
 
 impl Rule for Unpersisted {
-    fn finish(&mut self, scene: &Scene<'_>, out: &mut Vec<Finding>) {
-        let left = scene
-            .leftovers
-            .volatile
-            .iter()
-            .map(|left| (left.origin, left));
-        for (path, left) in by_path(scene.origins, left) {
-            let draft = draft(scene, path, &left);
-            out.push(draft.finding(INFO.id, self.severity));
-        }
+    fn finish(&mut self, rule_context: &RuleContext<'_>, out: &mut Vec<RuleFinding>) {
+        let volatile = &rule_context.unflushed.volatile;
+        let rule = (&INFO, self.severity);
+        out.extend(draft::findings(rule_context, volatile, rule, say));
     }
 }
 
-fn draft(scene: &Scene<'_>, path: Path, left: &[(Origin, &Left)]) -> Draft {
-    let dirty = left.iter().filter(|(_, left)| !left.late);
-    let example = dirty
-        .min_by_key(|(_, left)| left.mark.order)
-        .or(left.first());
-    let (_, example) = example.expect("never empty");
-    let message = if !example.late {
-        "this place in persistent memory is stored to and never persisted"
-    } else {
+fn say(left: &Left, _: &Tally) -> Statement {
+    let message = if left.late {
         "this place in persistent memory is persisted only when a neighbour in its line is flushed"
+    } else {
+        "this place in persistent memory is stored to and never persisted"
     };
-    let total = scene.total(path);
-    let count: u64 = left.iter().map(|(_, left)| left.count).sum();
-    Draft {
-        path,
-        tally: Tally {
-            count: count.min(total),
-            total,
-        },
-        first: example.mark,
-        place: example.line.span(example.mask),
+    Statement {
         message: message.to_owned(),
-        help: HELP.to_owned(),
-        history: history(scene, example),
+        help: HELP,
+        mask: left.mask,
     }
 }
 

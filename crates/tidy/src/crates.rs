@@ -34,10 +34,11 @@ const fn layer(
 /// Every crate of the workspace, from the bottom of the house to the top.
 pub const LAYERS: &[Layer] = &[
     layer("abi", &[], &[]),
+    layer("install", &[], &[]),
     layer("ir", &["abi"], &[]),
     layer("trace", &["abi", "ir"], &[]),
     layer("program", &["abi", "ir", "trace"], &[]),
-    layer("cc", &["abi"], &[]),
+    layer("cc", &["abi", "install"], &[]),
     layer("rt", &["abi"], &[]),
     layer("instrument", &["abi", "ir", "program"], &["rt"]),
     layer("syscallbuf", &["abi"], &[]),
@@ -72,8 +73,8 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "campaign",
         &[
-            "abi", "ir", "trace", "program", "cc", "watch", "persist", "flow", "rules", "infer",
-            "states", "check", "search", "blockdev", "report", "explain",
+            "abi", "install", "ir", "trace", "program", "watch", "persist", "flow", "rules",
+            "infer", "states", "check", "search", "blockdev", "report", "explain",
         ],
         &["syscallbuf"],
     ),
@@ -81,8 +82,8 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "cli",
         &[
-            "abi", "ir", "trace", "program", "cc", "watch", "persist", "flow", "rules", "infer",
-            "states", "check", "search", "blockdev", "report", "explain", "campaign",
+            "abi", "install", "ir", "trace", "program", "watch", "persist", "flow", "rules",
+            "infer", "states", "check", "search", "blockdev", "report", "explain", "campaign",
         ],
         &["harness", "syscallbuf"],
     ),
@@ -95,10 +96,6 @@ pub const LAYERS: &[Layer] = &[
     ),
     layer("tidy", &[], &[]),
 ];
-
-/// **Temporary**: crates that are known by their new names above and still have their old ones. An
-/// entry whose old crate is gone is reported, and must be removed.
-pub const RENAMED: &[(&str, &str)] = &[("near", "syscallbuf"), ("blocks", "blockdev")];
 
 /// **Temporary**: rows whose crates are designed and not written yet. An entry whose crate exists is
 /// reported, and must be removed.
@@ -157,30 +154,23 @@ pub fn workspace_packages(metadata: &Value) -> Vec<Package> {
 }
 
 /// Edges between our crates that the table does not allow, and crates that it does not know.
-pub fn forbidden_edges(
-    packages: &[Package],
-    layers: &[Layer],
-    renamed: &[(&str, &str)],
-) -> Vec<String> {
-    let current = |name: &str| {
-        let new = renamed.iter().find(|(old, _)| *old == name);
-        new.map_or(name.to_owned(), |(_, new)| (*new).to_owned())
-    };
+pub fn forbidden_edges(packages: &[Package], layers: &[Layer]) -> Vec<String> {
     let mut problems = Vec::new();
     for package in packages {
-        let name = current(&package.name);
+        let name = &package.name;
         let Some(layer) = layers.iter().find(|layer| layer.name == name) else {
             problems.push(format!("{name}: not in the table of layers"));
             continue;
         };
         for dependency in package.dependencies.iter().filter(|other| other.is_ours) {
-            let other = current(&dependency.name);
+            let other = &dependency.name;
             let allowed = layer.uses.contains(&other.as_str())
                 || dependency.is_development && layer.tests_use.contains(&other.as_str());
             if !allowed {
-                let kind = match dependency.is_development {
-                    true => "development dependency",
-                    false => "dependency",
+                let kind = if dependency.is_development {
+                    "development dependency"
+                } else {
+                    "dependency"
                 };
                 problems.push(format!(
                     "{name} -> {other}: this {kind} is not in the table"
@@ -193,12 +183,7 @@ pub fn forbidden_edges(
 
 /// Faults of the table itself: an edge that does not point upwards, a row without a crate, and
 /// temporary entries that are no longer needed.
-pub fn faults_of_the_table(
-    packages: &[Package],
-    layers: &[Layer],
-    renamed: &[(&str, &str)],
-    coming: &[&str],
-) -> Vec<String> {
+pub fn faults_of_the_table(packages: &[Package], layers: &[Layer], coming: &[&str]) -> Vec<String> {
     let mut problems = Vec::new();
     let exists = |name: &str| packages.iter().any(|package| package.name == name);
     for (index, layer) in layers.iter().enumerate() {
@@ -210,16 +195,8 @@ pub fn faults_of_the_table(
                 ));
             }
         }
-        let old = renamed
-            .iter()
-            .any(|(old, new)| *new == layer.name && exists(old));
-        if !exists(layer.name) && !old && !coming.contains(&layer.name) {
+        if !exists(layer.name) && !coming.contains(&layer.name) {
             problems.push(format!("{}: a row without a crate", layer.name));
-        }
-    }
-    for (old, new) in renamed {
-        if !exists(old) {
-            problems.push(format!("{old} -> {new}: renamed; remove the entry"));
         }
     }
     for name in coming.iter().filter(|name| exists(name)) {
@@ -261,7 +238,7 @@ mod tests {
         let dependency = |is_development| {
             move |name: &&str| Dependency {
                 name: (*name).to_owned(),
-                is_ours: ["low", "rig", "high", "deep"].contains(name),
+                is_ours: ["low", "rig", "high"].contains(name),
                 is_development,
             }
         };
@@ -285,15 +262,15 @@ mod tests {
     #[test]
     fn edges_of_the_table_are_allowed() {
         let packages = house(package("high", &["low", "serde"], &["rig", "low"]));
-        assert_eq!(forbidden_edges(&packages, SMALL, &[]), [""; 0]);
-        assert_eq!(faults_of_the_table(&packages, SMALL, &[], &[]), [""; 0]);
+        assert_eq!(forbidden_edges(&packages, SMALL), [""; 0]);
+        assert_eq!(faults_of_the_table(&packages, SMALL, &[]), [""; 0]);
     }
 
     #[test]
     fn an_edge_upwards_is_found() {
         let mut packages = house(package("high", &["low"], &[]));
         packages[0] = package("low", &["high"], &[]);
-        let problems = forbidden_edges(&packages, SMALL, &[]);
+        let problems = forbidden_edges(&packages, SMALL);
         assert_eq!(
             problems,
             ["low -> high: this dependency is not in the table"]
@@ -303,14 +280,14 @@ mod tests {
     #[test]
     fn a_development_dependency_counts_and_does_not_open_the_way_for_others() {
         let mut packages = house(package("high", &["rig"], &[]));
-        let problems = forbidden_edges(&packages, SMALL, &[]);
+        let problems = forbidden_edges(&packages, SMALL);
         assert_eq!(
             problems,
             ["high -> rig: this dependency is not in the table"]
         );
         packages[0] = package("low", &[], &["high"]);
         packages[2] = package("high", &[], &["rig"]);
-        let problems = forbidden_edges(&packages, SMALL, &[]);
+        let problems = forbidden_edges(&packages, SMALL);
         assert_eq!(
             problems,
             ["low -> high: this development dependency is not in the table"]
@@ -320,23 +297,8 @@ mod tests {
     #[test]
     fn a_crate_without_a_row_is_found() {
         let packages = [package("new", &[], &[])];
-        let problems = forbidden_edges(&packages, SMALL, &[]);
+        let problems = forbidden_edges(&packages, SMALL);
         assert_eq!(problems, ["new: not in the table of layers"]);
-    }
-
-    #[test]
-    fn an_old_name_stands_for_the_new_one() {
-        let packages = [
-            package("deep", &[], &[]),
-            package("rig", &[], &[]),
-            package("high", &["deep"], &[]),
-        ];
-        let renamed = [("deep", "low")];
-        assert_eq!(forbidden_edges(&packages, SMALL, &renamed), [""; 0]);
-        assert_eq!(
-            faults_of_the_table(&packages, SMALL, &renamed, &[]),
-            [""; 0]
-        );
     }
 
     #[test]
@@ -344,22 +306,16 @@ mod tests {
         let packages = house(package("high", &[], &[]));
         let mut layers = SMALL.to_vec();
         layers[0] = layer("low", &["high"], &[]);
-        let problems = faults_of_the_table(&packages, &layers, &[], &[]);
+        let problems = faults_of_the_table(&packages, &layers, &[]);
         assert_eq!(problems, ["low -> high: high is not above it"]);
     }
 
     #[test]
     fn what_is_temporary_must_be_needed() {
         let packages = house(package("high", &[], &[]));
-        let problems = faults_of_the_table(&packages, SMALL, &[("deep", "low")], &["high"]);
-        assert_eq!(
-            problems,
-            [
-                "deep -> low: renamed; remove the entry",
-                "high: it exists; remove it from what is coming"
-            ]
-        );
-        let problems = faults_of_the_table(&packages[..2], SMALL, &[], &[]);
+        let problems = faults_of_the_table(&packages, SMALL, &["high"]);
+        assert_eq!(problems, ["high: it exists; remove it from what is coming"]);
+        let problems = faults_of_the_table(&packages[..2], SMALL, &[]);
         assert_eq!(problems, ["high: a row without a crate"]);
     }
 

@@ -10,12 +10,10 @@ pub const MAX_COLUMNS: usize = 112;
 pub const UNSAFE_HOMES: &[&str] = &[
     "crates/abi/",
     "crates/rt/",
-    "crates/near/",
     "crates/syscallbuf/",
     "crates/instrument/",
     "crates/watch/",
     "crates/trace/src/mapped.rs",
-    "crates/blocks/src/kernel.rs",
     "crates/blockdev/src/kernel.rs",
 ];
 
@@ -26,7 +24,6 @@ pub const PRINTERS: &[&str] = &[
     "crates/cli/",
     "crates/cc/src/main.rs",
     "crates/bench/",
-    "crates/blocks/src/execute.rs",
     "crates/blockdev/src/execute.rs",
 ];
 
@@ -116,9 +113,12 @@ pub fn printing(file: &str, text: &str) -> Vec<String> {
 }
 
 fn homes_contain(homes: &[&str], file: &str) -> bool {
-    homes.iter().any(|home| match home.ends_with('/') {
-        true => file.starts_with(home),
-        false => file == *home,
+    homes.iter().any(|home| {
+        if home.ends_with('/') {
+            file.starts_with(home)
+        } else {
+            file == *home
+        }
     })
 }
 

@@ -1,7 +1,7 @@
 //! Events as analyses see them.
 
 use crate::{ContextId, PmAddress, SiteId, ThreadIndex};
-use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, SyncKind};
+use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, ThreadSync};
 
 /// One thing that a thread did.
 ///
@@ -20,7 +20,7 @@ pub struct Event<'a> {
 
 /// Where in persistent memory, and under which address the target saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PmPlace {
     /// In the process.
     pub address: u64,
     pub pm: PmAddress,
@@ -30,24 +30,24 @@ pub struct Place {
 pub enum EventKind<'a> {
     Store {
         kind: StoreKind,
-        place: Place,
+        place: PmPlace,
         bytes: &'a [u8],
     },
     /// `length` bytes got the value `byte`.
     Fill {
         kind: StoreKind,
-        place: Place,
+        place: PmPlace,
         length: u64,
         byte: u8,
     },
     Load {
-        place: Place,
+        place: PmPlace,
         size: u32,
     },
     /// Of the cache line that holds the place.
     Flush {
         kind: FlushKind,
-        place: Place,
+        place: PmPlace,
     },
     Fence {
         kind: FenceKind,
@@ -65,22 +65,22 @@ pub enum EventKind<'a> {
     /// The object is an address, a thread's number in its process, or a system process id,
     /// depending on the kind.
     Sync {
-        kind: SyncKind,
+        kind: ThreadSync,
         object: u64,
     },
     /// The range is mapped from here on.
     Map {
-        place: Place,
+        place: PmPlace,
         length: u64,
         shared: bool,
     },
     /// The range was mapped until here.
     Unmap {
-        place: Place,
+        place: PmPlace,
         length: u64,
     },
     Msync {
-        place: Place,
+        place: PmPlace,
         length: u64,
     },
 }

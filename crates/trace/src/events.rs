@@ -13,10 +13,10 @@ use crate::sites::SiteCache;
 use crate::space::Space;
 use crate::threads::find_file;
 use crate::{
-    ContextId, Event, EventKind, Place, Problem, ProblemKind, ProcessIndex, Recording, SiteId,
+    ContextId, Event, EventKind, PmPlace, Problem, ProblemKind, ProcessIndex, Recording, SiteId,
     ThreadIndex,
 };
-use crashpoint_abi::record::{self, Memory, Payload, Record, SyncKind};
+use crashpoint_abi::record::{self, Memory, Payload, Record, ThreadSync};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -251,7 +251,7 @@ impl<'a> Events<'a> {
         let Some(range) = Range::of(&record.payload) else {
             let kind = range::plain(&record.payload);
             if let Payload::Sync {
-                kind: SyncKind::Fork,
+                kind: ThreadSync::Fork,
                 object,
             } = record.payload
             {
@@ -269,7 +269,7 @@ impl<'a> Events<'a> {
             && range.length > 0
         {
             let part = Part {
-                place: Place {
+                place: PmPlace {
                     address: range.address,
                     pm: extent.pm(range.address),
                 },
@@ -323,9 +323,10 @@ impl<'a> Events<'a> {
         };
         let table = &self.recording.files;
         let file = find_file(&self.recording.processes, process, number);
-        let file = match shared {
-            true => file,
-            false => file.and_then(|file| table.find_private(file)),
+        let file = if shared {
+            file
+        } else {
+            file.and_then(|file| table.find_private(file))
         };
         let space = &mut self.spaces[process.index()].space;
         let length = range::whole_pages(length);

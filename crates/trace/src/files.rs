@@ -13,18 +13,18 @@
 
 mod before;
 mod format;
+mod merge_stores;
 mod problem;
 mod reader;
 #[cfg(test)]
 mod tests;
-mod weave;
 mod writer;
 
 pub use before::{BeforeWriter, FOLDER as BEFORE_FOLDER};
-pub use format::{Ended, FORMAT_VERSION, RawFrame, Start};
+pub use format::{FORMAT_VERSION, ProgramEnd, RawFrame, Start};
+pub use merge_stores::{MERGED_FOLDER, MergeStoresError, merge_stores};
 pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind, Remark};
 pub use reader::FileRecording;
-pub use weave::{WOVEN_FOLDER, WeaveError, weave};
 pub use writer::Writer;
 
 use serde::{Deserialize, Serialize};
@@ -263,7 +263,7 @@ pub struct Before<'a> {
 
 /// One function of a call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Frame {
+pub struct StackFrame {
     /// The binary or library it lies in, and where, from its beginning.
     pub module: String,
     pub offset: u64,

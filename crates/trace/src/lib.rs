@@ -40,14 +40,14 @@ mod stream;
 mod threads;
 pub mod writer;
 
-pub use event::{Arguments, Event, EventKind, Place};
+pub use event::{Arguments, Event, EventKind, PmPlace};
 pub use events::Events;
 pub use ids::{ContextId, FileIndex, PmAddress, ProcessIndex, SiteId, ThreadIndex};
 pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind};
-pub use process::{Library, LoadedModule, PmFile, Process, ProcessEnd};
+pub use process::{ExitCall, Library, LoadedModule, PmFile, Process, ProcessEnd};
 pub use recording::{Recording, ThreadInfo};
 pub use sites::ModelSites;
 pub use statistics::Statistics;
 
 pub use crashpoint_abi::Level;
-pub use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, SyncKind};
+pub use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, ThreadSync};

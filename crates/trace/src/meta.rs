@@ -3,6 +3,7 @@
 //! These are the wire types, for the reader and for [`crate::writer`]. The first line is a
 //! [`Head`]; a process that was killed may leave its last line incomplete.
 
+use crate::process::ExitCall;
 use crashpoint_ir::ModelId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -27,15 +28,15 @@ pub struct Head {
 /// Every other line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Line {
-    Module(Module),
+pub enum MetaLine {
+    Module(ModuleLine),
     Library(Library),
-    File(File),
-    End(End),
+    File(FileLine),
+    End(EndLine),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Module {
+pub struct ModuleLine {
     #[serde(serialize_with = "id_to_text", deserialize_with = "id_from_text")]
     pub model: ModelId,
     pub site_base: u32,
@@ -55,7 +56,7 @@ pub struct Library {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct File {
+pub struct FileLine {
     pub number: u32,
     pub path: String,
     pub device: u64,
@@ -66,8 +67,8 @@ pub struct File {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
-    pub how: String,
+pub struct EndLine {
+    pub how: ExitCall,
     pub code: i64,
 }
 
@@ -83,7 +84,7 @@ fn id_from_text<'de, D: Deserializer<'de>>(from: D) -> Result<ModelId, D::Error>
 /// What stands in a description, as far as it can be understood.
 pub(crate) struct Meta {
     pub(crate) head: Head,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<MetaLine>,
     pub(crate) bad: Vec<BadLine>,
 }
 

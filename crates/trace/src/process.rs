@@ -1,10 +1,12 @@
 //! The processes of a recording and the persistent files they share.
 
-use crate::meta::{Head, Line, Meta};
+use crate::meta::{Head, Meta, MetaLine};
 use crate::{FileIndex, OpenError, OpenErrorKind, PmAddress, ProcessIndex};
 use crashpoint_abi::Level;
 use crashpoint_ir::ModelId;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// One run of one program: from its start, fork or exec to its end or next exec.
@@ -43,12 +45,59 @@ impl Process {
 }
 
 /// How a process ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
-    /// In a way that the runtime could see: `exit`, `_exit`, `exec`, `abort`, …
-    Seen { how: String, code: i64 },
-    /// The runtime did not see it: the process was killed, or is still running.
+    /// By a call that the runtime saw.
+    Seen { how: ExitCall, code: i64 },
+    /// The runtime did not see it: the process was killed, aborted, or is still running.
     Unseen,
+}
+
+impl ProcessEnd {
+    /// Whether the process itself decided to end where it did. One that was killed or that crashed
+    /// may have been in the middle of anything.
+    pub fn is_in_order(self) -> bool {
+        match self {
+            ProcessEnd::Seen { how, .. } => match how {
+                ExitCall::Exit | ExitCall::ImmediateExit | ExitCall::QuickExit | ExitCall::Exec => {
+                    true
+                }
+            },
+            ProcessEnd::Unseen => false,
+        }
+    }
+}
+
+/// The calls by which a process ends itself, as the runtime names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExitCall {
+    #[serde(rename = "exit")]
+    Exit,
+    /// `_exit` and `_Exit`.
+    #[serde(rename = "_exit")]
+    ImmediateExit,
+    #[serde(rename = "quick_exit")]
+    QuickExit,
+    /// Another program goes on under the number of the process.
+    #[serde(rename = "exec")]
+    Exec,
+}
+
+impl ExitCall {
+    pub fn name(self) -> &'static str {
+        match self {
+            ExitCall::Exit => "exit",
+            ExitCall::ImmediateExit => "_exit",
+            ExitCall::QuickExit => "quick_exit",
+            ExitCall::Exec => "exec",
+        }
+    }
+}
+
+impl fmt::Display for ExitCall {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.name())
+    }
 }
 
 /// An instrumented object in a process.
@@ -200,10 +249,10 @@ fn add_line(
     folder: &Path,
     process: &mut Process,
     table: &mut FileTable,
-    line: Line,
+    line: MetaLine,
 ) -> Result<(), OpenError> {
     match line {
-        Line::Module(module) => process.modules.push(LoadedModule {
+        MetaLine::Module(module) => process.modules.push(LoadedModule {
             model: module.model,
             site_base: module.site_base,
             site_count: module.site_count,
@@ -211,19 +260,19 @@ fn add_line(
             bias: module.bias,
             globals: module.globals,
         }),
-        Line::Library(library) => process.libraries.push(Library {
+        MetaLine::Library(library) => process.libraries.push(Library {
             path: library.path.into(),
             base: library.base,
             end: library.end,
             instrumented: library.instrumented,
         }),
-        Line::End(end) => {
+        MetaLine::End(end) => {
             process.end = ProcessEnd::Seen {
                 how: end.how,
                 code: end.code,
             };
         }
-        Line::File(file) => {
+        MetaLine::File(file) => {
             let entry = PmFile {
                 path: file.path.into(),
                 device: file.device,

@@ -79,9 +79,10 @@ impl Program {
     /// All models of a recording, or the first reason why one is missing.
     pub fn load(recording: &Recording) -> Result<Program, ProgramError> {
         let (program, mut errors) = Program::load_available(recording);
-        match errors.is_empty() {
-            true => Ok(program),
-            false => Err(errors.swap_remove(0)),
+        if errors.is_empty() {
+            Ok(program)
+        } else {
+            Err(errors.swap_remove(0))
         }
     }
 

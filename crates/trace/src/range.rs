@@ -1,7 +1,7 @@
 //! Records that speak of a range of addresses, and how such a range is split over mappings.
 
 use crate::space::Space;
-use crate::{Arguments, EventKind, Place};
+use crate::{Arguments, EventKind, PmPlace};
 use crashpoint_abi::record::Payload;
 
 const PAGE_BYTES: u64 = 4096;
@@ -31,7 +31,7 @@ pub(crate) struct Range {
 /// A part of a range that lies in one extent.
 #[derive(Debug)]
 pub(crate) struct Part {
-    pub(crate) place: Place,
+    pub(crate) place: PmPlace,
     /// Where it begins in the range, and its length.
     pub(crate) skip: u64,
     pub(crate) length: u64,
@@ -80,7 +80,7 @@ impl Range {
                 Some(extent) => {
                     let next = extent.end.min(end);
                     parts.push(Part {
-                        place: Place {
+                        place: PmPlace {
                             address: at,
                             pm: extent.pm(at),
                         },

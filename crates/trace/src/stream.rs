@@ -254,9 +254,10 @@ impl Scan {
     }
 
     fn defined(&self, context: u32) -> Result<(), ProblemKind> {
-        match context as usize <= self.contexts.len() {
-            true => Ok(()),
-            false => Err(ProblemKind::UndefinedContext { context }),
+        if context as usize <= self.contexts.len() {
+            Ok(())
+        } else {
+            Err(ProblemKind::UndefinedContext { context })
         }
     }
 

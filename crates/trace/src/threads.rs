@@ -127,9 +127,10 @@ const SMALL_BYTES: usize = 1 << 20;
 /// Scans all streams, several at a time.
 pub(crate) fn scan_all(drafts: &mut [Draft]) -> Vec<Scan> {
     let bytes: usize = drafts.iter().map(|draft| draft.stream.record_bytes()).sum();
-    let workers = match bytes < SMALL_BYTES {
-        true => 1,
-        false => std::thread::available_parallelism().map_or(1, usize::from),
+    let workers = if bytes < SMALL_BYTES {
+        1
+    } else {
+        std::thread::available_parallelism().map_or(1, usize::from)
     };
     let jobs: Vec<Mutex<&mut Stream>> = drafts
         .iter_mut()

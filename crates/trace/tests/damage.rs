@@ -4,7 +4,7 @@ use crashpoint_abi::Level;
 use crashpoint_abi::flow::Flow;
 use crashpoint_abi::layout::STREAM_HEADER_BYTES;
 use crashpoint_trace::writer::{POOL_ADDRESS, ProcessSpec, RecordingBuilder, from_files};
-use crashpoint_trace::{OpenErrorKind, ProblemKind, Recording, ThreadIndex};
+use crashpoint_trace::{ExitCall, OpenErrorKind, ProblemKind, Recording, ThreadIndex};
 use proptest::prelude::*;
 
 type Files = Vec<(String, Vec<u8>)>;
@@ -14,7 +14,7 @@ fn sample() -> RecordingBuilder {
     let first = builder.pool("/dev/shm/pool", 1 << 20);
     let process = builder.process_of(first);
     let second = builder.thread(process);
-    builder.end(process, "exit", 0);
+    builder.end(process, ExitCall::Exit, 0);
     for index in 0..20 {
         let thread = if index % 3 == 0 { second } else { first };
         let address = POOL_ADDRESS + index * 72;

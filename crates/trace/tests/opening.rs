@@ -2,7 +2,7 @@
 
 use crashpoint_abi::layout::STREAM_MAGIC;
 use crashpoint_trace::writer::{POOL_ADDRESS, RecordingBuilder, from_files};
-use crashpoint_trace::{OpenError, OpenErrorKind, ProblemKind, ProcessEnd, Recording};
+use crashpoint_trace::{ExitCall, OpenError, OpenErrorKind, ProblemKind, ProcessEnd, Recording};
 use std::path::Path;
 
 fn sample() -> RecordingBuilder {
@@ -26,14 +26,14 @@ fn a_written_folder_opens() {
     let mut builder = RecordingBuilder::new();
     let thread = builder.pool("/dev/shm/pool", 1 << 20);
     builder.store(thread, 1, POOL_ADDRESS, &[1; 8]);
-    builder.end(builder.process_of(thread), "exit", 3);
+    builder.end(builder.process_of(thread), ExitCall::Exit, 3);
     builder.write(folder.path()).unwrap();
     let recording = Recording::open(folder.path()).unwrap();
     assert_eq!(recording.problems(), &[]);
     assert_eq!(recording.events().count(), 2);
     let process = &recording.processes()[0];
     assert_eq!((process.name.as_str(), process.pid), ("p100-0", 100));
-    let how = "exit".to_owned();
+    let how = ExitCall::Exit;
     assert_eq!(process.end, ProcessEnd::Seen { how, code: 3 });
     assert_eq!(recording.files()[0].path, Path::new("/dev/shm/pool"));
     assert_eq!(recording.statistics().stores, 1);

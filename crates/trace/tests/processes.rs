@@ -6,8 +6,8 @@ use crashpoint_trace::writer::{
     FileSpec, POOL_ADDRESS, ProcessKey, ProcessSpec, RecordingBuilder, ThreadKey,
 };
 use crashpoint_trace::{
-    EventKind, FileIndex, Place, PmAddress, ProblemKind, ProcessIndex, Recording, SiteId, SyncKind,
-    ThreadIndex,
+    EventKind, FileIndex, PmAddress, PmPlace, ProblemKind, ProcessIndex, Recording, SiteId,
+    ThreadIndex, ThreadSync,
 };
 
 const PAGE: u64 = 4096;
@@ -42,11 +42,11 @@ fn map(builder: &mut RecordingBuilder, thread: ThreadKey, address: u64, file: u3
 }
 
 fn fork(builder: &mut RecordingBuilder, thread: ThreadKey, pid: u64) {
-    let kind = SyncKind::Fork;
+    let kind = ThreadSync::Fork;
     builder.event(thread, 0, Payload::Sync { kind, object: pid });
 }
 
-fn places(recording: &Recording) -> Vec<(ThreadIndex, Place)> {
+fn places(recording: &Recording) -> Vec<(ThreadIndex, PmPlace)> {
     let stores = recording.events().filter_map(|event| match event.kind {
         EventKind::Store { place, .. } => Some((event.thread, place)),
         _ => None,

@@ -7,8 +7,8 @@ use crashpoint_abi::record::Payload;
 use crashpoint_ir::ModelId;
 use crashpoint_trace::writer::{FileSpec, ProcessKey, ProcessSpec, RecordingBuilder, ThreadKey};
 use crashpoint_trace::{
-    Arguments, Event, EventKind, FenceKind, FileIndex, FlushKind, Place, PmAddress, ProblemKind,
-    Recording, SiteId, StoreKind, SyncKind, ThreadIndex,
+    Arguments, Event, EventKind, FenceKind, FileIndex, FlushKind, PmAddress, PmPlace, ProblemKind,
+    Recording, SiteId, StoreKind, ThreadIndex, ThreadSync,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ enum Action {
     Opaque,
     Call(Vec<u64>),
     Return(u64),
-    Sync(SyncKind, u64),
+    Sync(ThreadSync, u64),
     Map {
         page: u64,
         pages: u64,
@@ -60,7 +60,7 @@ fn action() -> impl Strategy<Value = Action> {
     ];
     let flush = prop_oneof![Just(FlushKind::Clflush), Just(FlushKind::Clwb)];
     let fence = prop_oneof![Just(FenceKind::Sfence), Just(FenceKind::Locked)];
-    let sync = prop_oneof![Just(SyncKind::Acquire), Just(SyncKind::Create)];
+    let sync = prop_oneof![Just(ThreadSync::Acquire), Just(ThreadSync::Create)];
     let map = (0..PAGES, 1..4u64, 0..2u32, 0..4u64, any::<bool>());
     prop_oneof![
         4 => (store, address(), vec(any::<u8>(), 1..100))
@@ -204,8 +204,8 @@ fn write(built: &mut Built, step: &Step, order: u64) {
 type Pages = [Option<(FileIndex, u64)>; 16];
 
 /// The parts of a range: place, offset in the range and length; and how many bytes are nowhere.
-fn parts(pages: &Pages, address: u64, length: u64) -> (Vec<(Place, u64, u64)>, u64) {
-    let mut parts: Vec<(Place, u64, u64)> = Vec::new();
+fn parts(pages: &Pages, address: u64, length: u64) -> (Vec<(PmPlace, u64, u64)>, u64) {
+    let mut parts: Vec<(PmPlace, u64, u64)> = Vec::new();
     let (mut at, end, mut lost) = (address, address + length, 0);
     while at < end {
         let page = (at - BASE) / PAGE;
@@ -222,7 +222,7 @@ fn parts(pages: &Pages, address: u64, length: u64) -> (Vec<(Place, u64, u64)>, u
                     {
                         *size += next - at;
                     }
-                    _ => parts.push((Place { address: at, pm }, at - address, next - at)),
+                    _ => parts.push((PmPlace { address: at, pm }, at - address, next - at)),
                 }
             }
         }
@@ -239,7 +239,7 @@ fn expected<'a>(
     words: &'a [u8],
 ) -> (Vec<EventKind<'a>>, u64) {
     let ranged =
-        |pages: &Pages, address, length, make: &dyn Fn(Place, u64, u64) -> EventKind<'a>| {
+        |pages: &Pages, address, length, make: &dyn Fn(PmPlace, u64, u64) -> EventKind<'a>| {
             let (parts, lost) = parts(pages, address, length);
             let events = parts
                 .into_iter()
@@ -300,7 +300,7 @@ fn expected<'a>(
                 pages[(page + at) as usize] = Some((index, file_page + at));
             }
             plain(EventKind::Map {
-                place: Place {
+                place: PmPlace {
                     address: BASE + page * PAGE,
                     pm: PmAddress::new(index, file_page * PAGE),
                 },

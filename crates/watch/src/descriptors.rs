@@ -18,7 +18,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum FdTarget {
     /// Of the folder.
     Inode(InodeId),
     /// Seen from outside.
@@ -28,13 +28,13 @@ pub enum Subject {
 
 #[derive(Debug)]
 pub struct Description {
-    pub subject: Subject,
+    pub target: FdTarget,
     pub writable: bool,
     /// As `open` and `fcntl` set them.
     pub flags: Cell<OFlags>,
     /// Whether its position is moved by more than writes, so that it says nothing about them.
     pub moves: Cell<bool>,
-    /// Whether writes to it have to stop: see `near`.
+    /// Whether writes to it have to stop: see `syscallbuf`.
     pub far: Cell<bool>,
     /// Ours, to the same description: of files in the folder that can be written.
     pub own: Option<OwnedFd>,
@@ -45,8 +45,12 @@ pub struct Description {
 impl Description {
     /// Something outside of the folder.
     pub fn stream(stream: Stream) -> Description {
+        Description::outside(FdTarget::Stream(stream))
+    }
+
+    fn outside(target: FdTarget) -> Description {
         Description {
-            subject: Subject::Stream(stream),
+            target,
             writable: false,
             flags: Cell::new(OFlags::empty()),
             moves: Cell::default(),
@@ -58,17 +62,8 @@ impl Description {
 
     /// Takes the description behind a descriptor of the program.
     pub fn of(own: OwnedFd, inodes: &mut Inodes, streams: &Streams) -> Description {
-        let other = Description {
-            subject: Subject::Other,
-            writable: false,
-            flags: Cell::new(OFlags::empty()),
-            moves: Cell::default(),
-            far: Cell::default(),
-            own: None,
-            reader: OnceCell::new(),
-        };
         let (Ok(stat), Ok(flags)) = (rustix::fs::fstat(&own), rustix::fs::fcntl_getfl(&own)) else {
-            return other;
+            return Description::outside(FdTarget::Other);
         };
         let kind = FileType::from_raw_mode(stat.st_mode);
         let number = Number::from(&stat);
@@ -78,26 +73,26 @@ impl Description {
         if let Some(inode) = inodes.find(number) {
             inodes.opened(inode, writable);
             return Description {
-                subject: Subject::Inode(inode),
+                target: FdTarget::Inode(inode),
                 writable,
                 flags: Cell::new(flags),
-                moves: Cell::default(),
-                far: Cell::default(),
                 own: writable.then_some(own),
-                reader: OnceCell::new(),
+                ..Description::outside(FdTarget::Other)
             };
         }
-        let subject = match kind {
-            FileType::Socket => Subject::Stream(Stream::Socket),
+        let target = match kind {
+            FileType::Socket => FdTarget::Stream(Stream::Socket),
             FileType::RegularFile
             | FileType::Directory
             | FileType::Symlink
             | FileType::Fifo
             | FileType::CharacterDevice
             | FileType::BlockDevice
-            | FileType::Unknown => streams.find(number).map_or(Subject::Other, Subject::Stream),
+            | FileType::Unknown => streams
+                .find(number)
+                .map_or(FdTarget::Other, FdTarget::Stream),
         };
-        Description { subject, ..other }
+        Description::outside(target)
     }
 }
 
@@ -128,11 +123,11 @@ impl Streams {
 
 /// The descriptors of a process, or of several that share them.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct DescriptorTable {
     entries: FxHashMap<i32, Rc<Description>>,
 }
 
-impl Table {
+impl DescriptorTable {
     pub fn get(&self, descriptor: i32) -> Option<&Rc<Description>> {
         self.entries.get(&descriptor)
     }
@@ -154,8 +149,8 @@ impl Table {
 /// Gives up a reference; returns the inode if nobody can write to it any more.
 pub fn release(description: Rc<Description>, inodes: &mut Inodes) -> Option<InodeId> {
     let last = Rc::into_inner(description)?;
-    match last.subject {
-        Subject::Inode(inode) => inodes.closed(inode, last.writable).then_some(inode),
-        Subject::Stream(_) | Subject::Other => None,
+    match last.target {
+        FdTarget::Inode(inode) => inodes.closed(inode, last.writable).then_some(inode),
+        FdTarget::Stream(_) | FdTarget::Other => None,
     }
 }

@@ -5,7 +5,7 @@
 //! that are private or of no file, and advice that throws nothing away do not stop.
 
 use crate::table::{Class, TABLE};
-use crashpoint_abi::near;
+use crashpoint_abi::syscallbuf;
 
 /// `seccomp_data`: where its fields lie.
 const NUMBER: u32 = 0;
@@ -102,8 +102,8 @@ fn when(number: u16) -> When {
     }
 }
 
-/// The program of the filter; `near`: writes from [`near::CODE`] pass.
-pub fn program(near: bool) -> Vec<libc::sock_filter> {
+/// The program of the filter; `with_syscallbuf`: writes from [`syscallbuf::CODE`] pass.
+pub fn program(with_syscallbuf: bool) -> Vec<libc::sock_filter> {
     let mut code = vec![
         statement(LOAD, ARCHITECTURE),
         jump(JUMP_EQUAL, AUDIT_ARCH_X86_64, 1, 0),
@@ -112,13 +112,13 @@ pub fn program(near: bool) -> Vec<libc::sock_filter> {
     ];
     let last = TABLE.last().map_or(0, |row| u32::from(row.0));
     code.extend([jump(JUMP_ABOVE, last, 0, 1), statement(RETURN, STOP)]);
-    if near {
+    if with_syscallbuf {
         code.extend([
             jump(JUMP_EQUAL, libc::SYS_write as u32, 0, 6),
             statement(LOAD, ADDRESS),
-            jump(JUMP_EQUAL, near::CALL_END as u32, 0, 3),
+            jump(JUMP_EQUAL, syscallbuf::CALL_END as u32, 0, 3),
             statement(LOAD, ADDRESS + 4),
-            jump(JUMP_EQUAL, (near::CALL_END >> 32) as u32, 0, 1),
+            jump(JUMP_EQUAL, (syscallbuf::CALL_END >> 32) as u32, 0, 1),
             statement(RETURN, PASS),
             statement(RETURN, STOP),
         ]);
@@ -213,20 +213,21 @@ mod tests {
 
     /// Runs the filter as the kernel would.
     fn verdict(architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
-        let verdicts =
-            [false, true].map(|near| verdict_at(near, 0x1000, architecture, number, arguments));
+        let verdicts = [false, true].map(|with_syscallbuf| {
+            verdict_at(with_syscallbuf, 0x1000, architecture, number, arguments)
+        });
         assert_eq!(verdicts[0], verdicts[1]);
         verdicts[0]
     }
 
     fn verdict_at(
-        near: bool,
+        with_syscallbuf: bool,
         address: u64,
         architecture: u32,
         number: u32,
         arguments: [u64; 6],
     ) -> u32 {
-        let program = program(near);
+        let program = program(with_syscallbuf);
         let (mut at, mut a) = (0, 0_u32);
         loop {
             let now = program[at];
@@ -290,23 +291,23 @@ mod tests {
 
     #[test]
     fn only_writes_pass_from_the_one_address() {
-        let at = |near, address, number: i64| {
+        let at = |with_syscallbuf, address, number: i64| {
             verdict_at(
-                near,
+                with_syscallbuf,
                 address,
                 AUDIT_ARCH_X86_64,
                 number as u32,
                 [3, 0, 0, 0, 0, 0],
             )
         };
-        assert_eq!(at(true, near::CALL_END, libc::SYS_write), PASS);
-        assert_eq!(at(false, near::CALL_END, libc::SYS_write), STOP);
-        assert_eq!(at(true, near::CALL_END + 1, libc::SYS_write), STOP);
+        assert_eq!(at(true, syscallbuf::CALL_END, libc::SYS_write), PASS);
+        assert_eq!(at(false, syscallbuf::CALL_END, libc::SYS_write), STOP);
+        assert_eq!(at(true, syscallbuf::CALL_END + 1, libc::SYS_write), STOP);
         assert_eq!(
-            at(true, near::CALL_END & 0xffff_ffff, libc::SYS_write),
+            at(true, syscallbuf::CALL_END & 0xffff_ffff, libc::SYS_write),
             STOP
         );
-        assert_eq!(at(true, near::CALL_END, libc::SYS_pwrite64), STOP);
+        assert_eq!(at(true, syscallbuf::CALL_END, libc::SYS_pwrite64), STOP);
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl From<&rustix::fs::Stat> for Number {
 
 /// What is known of an inode of the folder.
 #[derive(Debug)]
-pub struct Known {
+pub struct InodeInfo {
     pub number: Number,
     /// One of its names, for reports; that of the folder is empty.
     pub parent: InodeId,
@@ -45,7 +45,7 @@ pub struct Known {
 #[derive(Debug, Default)]
 pub struct Inodes {
     by_number: FxHashMap<Number, InodeId>,
-    known: Vec<Known>,
+    known: Vec<InodeInfo>,
     /// Those with a shadow.
     mapped: Vec<InodeId>,
     /// The last path that was asked for, until a name changes.
@@ -56,7 +56,7 @@ impl Inodes {
     /// An inode that nobody has seen before, whatever had its number.
     pub fn add(&mut self, number: Number, parent: InodeId, name: &[u8]) -> InodeId {
         let id = InodeId(u32::try_from(self.known.len()).expect("fewer than 2^32 inodes"));
-        self.known.push(Known {
+        self.known.push(InodeInfo {
             number,
             parent,
             name: name.to_owned(),
@@ -73,11 +73,11 @@ impl Inodes {
         self.by_number.get(&number).copied()
     }
 
-    pub fn get(&self, id: InodeId) -> &Known {
+    pub fn get(&self, id: InodeId) -> &InodeInfo {
         &self.known[id.index()]
     }
 
-    pub fn get_mut(&mut self, id: InodeId) -> &mut Known {
+    pub fn get_mut(&mut self, id: InodeId) -> &mut InodeInfo {
         &mut self.known[id.index()]
     }
 
@@ -185,12 +185,11 @@ impl Inodes {
             names.push(&known.name[..]);
             at = known.parent;
         }
-        match names.is_empty() {
-            true => ".".to_owned(),
-            false => {
-                names.reverse();
-                String::from_utf8_lossy(&names.join(&b'/')).into_owned()
-            }
+        if names.is_empty() {
+            ".".to_owned()
+        } else {
+            names.reverse();
+            String::from_utf8_lossy(&names.join(&b'/')).into_owned()
         }
     }
 

@@ -107,11 +107,12 @@ pub fn program(options: &Options<'_>) -> Option<PathBuf> {
     all.find(|path| path.is_file())
 }
 
-/// The program gets this environment instead of the one in `options`. `near`: writes need not stop.
+/// The program gets this environment instead of the one in `options`. `with_syscallbuf`: writes
+/// need not stop.
 pub fn start(
     options: &Options<'_>,
     environment: &[(OsString, OsString)],
-    near: bool,
+    with_syscallbuf: bool,
     standard: &Standard<'_>,
 ) -> Result<Started, WatchError> {
     let mut variables = Vec::new();
@@ -134,7 +135,7 @@ pub fn start(
             .collect::<Result<_, _>>()?,
         variables,
         directory: c_string(Path::new(options.directory).as_os_str())?,
-        program: filter::program(near),
+        program: filter::program(with_syscallbuf),
     };
     let system = |source| WatchError::System {
         what: "make a pipe",

@@ -19,8 +19,9 @@
 //!
 //! **Architecture invariant:** what the program does is never changed: its signals, its exit status
 //! and its results are its own, but for the refusals above. In its memory there may be a library of
-//! ours (see `near`), which is gone from its environment before `main`.
+//! ours (see `syscallbuf`), which is gone from its environment before `main`.
 
+mod affinity;
 mod before;
 mod calls;
 mod descriptors;
@@ -28,21 +29,20 @@ mod error;
 mod filter;
 mod inodes;
 mod launch;
-mod lives;
 mod mappings;
-mod near;
 mod paths;
 mod ptrace;
-mod quiet;
 mod session;
 mod stacks;
 mod stores;
+mod syscallbuf;
 mod table;
+mod task_lifecycle;
 mod tasks;
 mod timer;
 mod watcher;
 
-pub use crashpoint_trace::files::{Ended, Remark};
+pub use crashpoint_trace::files::{ProgramEnd, Remark};
 pub use error::WatchError;
 
 use std::ffi::OsString;
@@ -67,9 +67,9 @@ pub struct Options<'a> {
     pub pass_output: bool,
     /// The program is killed after this time.
     pub timeout: Option<Duration>,
-    /// `libcrashpoint_near.so`, with which writes need not stop the program. Without it, or where it
+    /// `libcrashpoint_syscallbuf.so`, with which writes need not stop the program. Without it, or where it
     /// cannot be used, the recording is the same and takes longer.
-    pub near: Option<&'a Path>,
+    pub syscallbuf: Option<&'a Path>,
 }
 
 /// What the program reads.
@@ -83,7 +83,7 @@ pub enum Stdin<'a> {
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    pub ended: Ended,
+    pub ended: ProgramEnd,
     /// Calls that were recorded.
     pub calls: u64,
     /// What could not be understood, or was done differently; in the recording too.

@@ -20,7 +20,7 @@ const STEP_BYTES: usize = 256 << 10;
 
 /// Part of an address space that shows a file of the folder.
 #[derive(Clone, Debug)]
-pub struct Mapping {
+pub struct FileMapping {
     pub addresses: Range<u64>,
     pub inode: InodeId,
     /// In the file, of the first byte.
@@ -33,11 +33,11 @@ pub struct Mapping {
 /// The mappings of an address space.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
-    pub mappings: Vec<Mapping>,
+    pub mappings: Vec<FileMapping>,
 }
 
 impl Space {
-    pub fn touching(&self, addresses: &Range<u64>) -> impl Iterator<Item = &Mapping> {
+    pub fn touching(&self, addresses: &Range<u64>) -> impl Iterator<Item = &FileMapping> {
         self.mappings.iter().filter(move |mapping| {
             mapping.addresses.start < addresses.end && addresses.start < mapping.addresses.end
         })
@@ -54,7 +54,7 @@ impl Space {
             }
             let mut keep = |part: Range<u64>| {
                 if !part.is_empty() {
-                    self.mappings.push(Mapping {
+                    self.mappings.push(FileMapping {
                         offset: mapping.offset + (part.start - start),
                         addresses: part,
                         ..mapping.clone()
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_is_unmapped_in_the_middle_leaves_both_ends() {
-        let mapping = Mapping {
+        let mapping = FileMapping {
             addresses: 0x1000..0x5000,
             inode: InodeId(1),
             offset: 0x2000,

@@ -99,9 +99,10 @@ pub fn followed(base: impl AsFd, path: &[u8]) -> Result<Name, Errno> {
 
 /// What a path leads to.
 pub fn stat(base: impl AsFd, path: &[u8], follow: bool) -> Result<Stat, Errno> {
-    let flags = match follow {
-        true => AtFlags::empty(),
-        false => AtFlags::SYMLINK_NOFOLLOW,
+    let flags = if follow {
+        AtFlags::empty()
+    } else {
+        AtFlags::SYMLINK_NOFOLLOW
     };
     rustix::fs::statat(base, path, flags | AtFlags::EMPTY_PATH)
 }

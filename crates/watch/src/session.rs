@@ -1,18 +1,18 @@
 //! One recording, from the command to the finished folder.
 
-use crate::descriptors::{Description, Streams, Table};
+use crate::affinity::{NoStopSignals, SharedCpu};
+use crate::descriptors::{Description, DescriptorTable, Streams};
 use crate::inodes::Number;
 use crate::launch::{self, Standard};
-use crate::near::Near;
 use crate::ptrace::Tid;
-use crate::quiet::{NoStopSignals, Together};
 use crate::stacks::Stacks;
 use crate::stores::Stores;
-use crate::tasks::{Place, Process, Tasks};
+use crate::syscallbuf::SyscallBuffer;
+use crate::tasks::{PathBase, Tasks, TracedProcess};
 use crate::timer::Timer;
 use crate::watcher::Watcher;
 use crate::{Options, Recorded, Stdin, WatchError, before};
-use crashpoint_trace::files::{Ended, Remark, Start, Stream, Writer};
+use crashpoint_trace::files::{ProgramEnd, Remark, Start, Stream, Writer};
 use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::cell::RefCell;
@@ -72,17 +72,22 @@ fn watch(
     };
     let writer = Writer::create(out, &start).map_err(|source| WatchError::Write { source })?;
     let files = StandardFiles::open(options)?;
-    let near = launch::program(options).and_then(|program| {
+    let syscallbuf = launch::program(options).and_then(|program| {
         options
-            .near
-            .and_then(|library| Near::new(library, &program))
+            .syscallbuf
+            .and_then(|library| SyscallBuffer::new(library, &program))
     });
     let stores = Stores::new(options, out);
     let mut environment = stores.environment(options.environment);
-    if let Some(near) = &near {
-        environment = near.environment(&environment);
+    if let Some(syscallbuf) = &syscallbuf {
+        environment = syscallbuf.environment(&environment);
     }
-    let started = launch::start(options, &environment, near.is_some(), &files.standard())?;
+    let started = launch::start(
+        options,
+        &environment,
+        syscallbuf.is_some(),
+        &files.standard(),
+    )?;
     let mut watcher = Watcher {
         options,
         tasks: Tasks::default(),
@@ -98,9 +103,9 @@ fn watch(
         timer: Timer::start(options.timeout),
         ended: None,
         fatal: None,
-        near,
+        syscallbuf,
         stores,
-        together: Together::new(),
+        shared_cpu: SharedCpu::new(),
         deferred: None,
         settled: None,
         buffer: Vec::new(),
@@ -111,7 +116,7 @@ fn watch(
         what: "start the program",
         source,
     })?;
-    watcher.together.hold(started.tid);
+    watcher.shared_cpu.hold(started.tid);
     watcher.run(started.tid, running)?;
     if let Some(error) = started.failed(options) {
         return Err(error);
@@ -149,9 +154,10 @@ impl StandardFiles {
                 source: error.into(),
             })
         };
-        let (output, error) = match options.pass_output {
-            true => (None, None),
-            false => (sink("stdout")?, sink("stderr")?),
+        let (output, error) = if options.pass_output {
+            (None, None)
+        } else {
+            (sink("stdout")?, sink("stderr")?)
         };
         Ok(StandardFiles {
             input,
@@ -172,7 +178,7 @@ impl StandardFiles {
 impl Watcher<'_> {
     /// Knows the first process, with what its standard descriptors are.
     fn first(&mut self, tid: Tid, files: &StandardFiles) -> Result<(), WatchError> {
-        let table = RefCell::new(Table::default());
+        let table = RefCell::new(DescriptorTable::default());
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let ends = [
             (
@@ -204,12 +210,12 @@ impl Watcher<'_> {
             }
         }
         let number = self.tasks.next_process();
-        let process = Process {
+        let process = TracedProcess {
             number,
             leader: tid,
             pidfd: Rc::new(self.pidfd(tid)?),
             files: Rc::new(table),
-            place: Rc::new(RefCell::new(Place::default())),
+            place: Rc::new(RefCell::new(PathBase::default())),
             space: Rc::default(),
         };
         self.timer.add(tid);
@@ -221,11 +227,11 @@ impl Watcher<'_> {
             return Err(error);
         }
         let ended = match (self.timer.fired(), self.ended) {
-            (Some(after), _) => Ended::TimedOut {
+            (Some(after), _) => ProgramEnd::TimedOut {
                 after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
             },
             (None, Some(ended)) => ended,
-            (None, None) => Ended::Killed {
+            (None, None) => ProgramEnd::Killed {
                 signal: libc::SIGKILL,
             },
         };
@@ -234,8 +240,8 @@ impl Watcher<'_> {
         let written = self.writer.finish(ended, symbols);
         written.map_err(|source| WatchError::Write { source })?;
         let mut remarks = self.remarks;
-        match self.stores.weave() {
-            Ok(Some(woven)) => calls = woven,
+        match self.stores.merge_stores() {
+            Ok(Some(merged)) => calls = merged,
             Ok(None) => {}
             Err(error) => remarks.push(Remark::NoStores {
                 reason: error.to_string(),

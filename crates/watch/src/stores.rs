@@ -3,13 +3,13 @@
 //! The program is told by its environment to record stores into files of the folder, beside what is
 //! seen from outside. It numbers them on a page that it shares with whoever reads it. Whenever
 //! mappings are looked at, the next number is noted; when all is over, each store is put where it
-//! belongs between the calls (see [`crashpoint_trace::files::weave()`]).
+//! belongs between the calls (see [`crashpoint_trace::files::merge_stores()`]).
 
 use crate::watcher::Watcher;
 use crate::{Options, WatchError};
 use crashpoint_abi::layout::{ORDER_FILE, ORDER_NEXT_AT};
 use crashpoint_abi::{Level, env};
-use crashpoint_trace::files::{WeaveError, weave};
+use crashpoint_trace::files::{MergeStoresError, merge_stores};
 use memmap2::MmapRaw;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -79,9 +79,9 @@ impl Stores {
     }
 
     /// Brings stores and calls together; returns how many there are, if anything was stored.
-    pub fn weave(&self) -> Result<Option<u64>, WeaveError> {
+    pub fn merge_stores(&self) -> Result<Option<u64>, MergeStoresError> {
         match (&self.out, &self.page) {
-            (Some(out), Some(_)) => weave(out).map(Some),
+            (Some(out), Some(_)) => merge_stores(out).map(Some),
             (Some(_), None) | (None, _) => Ok(None),
         }
     }

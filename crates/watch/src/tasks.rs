@@ -1,7 +1,7 @@
 //! Threads and processes of the program, and what they share.
 
-use crate::calls::Pending;
-use crate::descriptors::Table;
+use crate::calls::CallInProgress;
+use crate::descriptors::DescriptorTable;
 use crate::mappings::Space;
 use crate::ptrace::{Registers, Tid};
 use rustc_hash::FxHashMap;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// Where paths start from.
 #[derive(Debug, Default)]
-pub struct Place {
+pub struct PathBase {
     /// The current folder, if it was opened since it was last changed.
     pub directory: Option<Rc<OwnedFd>>,
     /// Whether the root may be another than ours.
@@ -20,31 +20,31 @@ pub struct Place {
 
 /// A process: what its threads have in common.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub struct TracedProcess {
     pub number: u32,
     pub leader: Tid,
     pub pidfd: Rc<OwnedFd>,
-    pub files: Rc<RefCell<Table>>,
-    pub place: Rc<RefCell<Place>>,
+    pub files: Rc<RefCell<DescriptorTable>>,
+    pub place: Rc<RefCell<PathBase>>,
     pub space: Rc<RefCell<Space>>,
 }
 
 /// What a thread is doing.
 #[derive(Debug, Default)]
-pub enum State {
+pub enum TaskState {
     #[default]
     Running,
     /// Before a call, until another thread has finished one.
     Queued(Box<Registers>),
     /// In a call whose end we wait for.
-    InCall(Box<Pending>),
+    InCall(Box<CallInProgress>),
 }
 
 #[derive(Debug)]
 pub struct Task {
     pub number: u32,
-    pub process: Process,
-    pub state: State,
+    pub process: TracedProcess,
+    pub state: TaskState,
 }
 
 /// All threads.
@@ -62,12 +62,12 @@ impl Tasks {
     }
 
     /// Returns its number.
-    pub fn add(&mut self, tid: Tid, process: Process) -> u32 {
+    pub fn add(&mut self, tid: Tid, process: TracedProcess) -> u32 {
         let number = self.threads;
         let task = Task {
             number,
             process,
-            state: State::Running,
+            state: TaskState::Running,
         };
         self.threads += 1;
         self.all.insert(tid, task);

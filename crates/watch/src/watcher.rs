@@ -1,22 +1,23 @@
 //! The loop: a thread stops, it is looked at, it goes on.
 
-use crate::calls::{Arguments, Deferred, Entry, Pending, What};
+use crate::affinity::SharedCpu;
+use crate::calls::{Arguments, CallInProgress, Deferred, EntryAction, PendingCall};
 use crate::descriptors::{Description, Streams, release};
 use crate::inodes::Inodes;
-use crate::near::Near;
 use crate::ptrace::{self, Registers, Stop, Tid};
-use crate::quiet::Together;
 use crate::stacks::Stacks;
 use crate::stores::Stores;
-use crate::table::{self, Class, Kind};
-use crate::tasks::{Process, State, Tasks};
+use crate::syscallbuf::SyscallBuffer;
+use crate::table::{self, CallKind, Class};
+use crate::tasks::{TaskState, Tasks, TracedProcess};
 use crate::timer::Timer;
 use crate::{Options, WatchError};
-use crashpoint_trace::files::{Call, Effect, Ended, Remark, StackId, SystemCall, Writer};
+use crashpoint_trace::files::{Call, Effect, ProgramEnd, Remark, StackId, SystemCall, Writer};
 use rustc_hash::FxHashSet;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io;
 use std::rc::Rc;
 
@@ -36,13 +37,13 @@ pub struct Watcher<'o> {
     /// Each once, in order.
     pub remarks: Vec<Remark>,
     pub timer: Timer,
-    pub ended: Option<Ended>,
+    pub ended: Option<ProgramEnd>,
     /// Ends the recording, once everything is killed.
     pub fatal: Option<WatchError>,
     /// Writes that do not stop.
-    pub near: Option<Near>,
+    pub syscallbuf: Option<SyscallBuffer>,
     pub stores: Stores,
-    pub together: Together,
+    pub shared_cpu: SharedCpu,
     /// A write whose end was not waited for.
     pub deferred: Option<Box<Deferred>>,
     /// The description that was settled at this very stop (compared, never followed), and the
@@ -54,10 +55,30 @@ pub struct Watcher<'o> {
 
 /// Whose doing something is.
 #[derive(Clone, Copy)]
-pub struct By<'a> {
+pub struct CallContext<'a> {
     pub tid: Tid,
     pub number: SystemCall,
     pub registers: &'a Registers,
+}
+
+impl<'a> CallContext<'a> {
+    pub fn new(tid: Tid, number: SystemCall, registers: &'a Registers) -> CallContext<'a> {
+        CallContext {
+            tid,
+            number,
+            registers,
+        }
+    }
+
+    /// The name of the call.
+    pub fn name(self) -> &'static str {
+        table::name(self.number)
+    }
+
+    /// The call as text, for one that is given a file and nothing else worth telling.
+    pub fn text_on(self, path: impl Display) -> String {
+        format!("{}(\"{path}\")", self.name())
+    }
 }
 
 impl Watcher<'_> {
@@ -164,13 +185,13 @@ impl Watcher<'_> {
             }
             Stop::Exited(code) => {
                 if tid == root {
-                    self.ended = Some(Ended::Exited(code as u8));
+                    self.ended = Some(ProgramEnd::Exited(code as u8));
                 }
                 self.ended(tid)
             }
             Stop::Killed(signal) => {
                 if tid == root {
-                    self.ended = Some(Ended::Killed { signal });
+                    self.ended = Some(ProgramEnd::Killed { signal });
                 }
                 self.ended(tid)
             }
@@ -206,34 +227,30 @@ impl Watcher<'_> {
                 return refuse(tid, registers);
             }
         };
-        if kind != Kind::Write {
+        if kind != CallKind::Write {
             self.unmark();
         }
         if self.needs_turn(tid, kind, &arguments) {
             if self.turn.is_some() {
-                self.set_state(tid, State::Queued(Box::new(*registers)));
+                self.set_state(tid, TaskState::Queued(Box::new(*registers)));
                 self.queue.push_back(tid);
                 return Ok(());
             }
             self.turn = Some(tid);
         }
-        let by = By {
-            tid,
-            number,
-            registers,
-        };
-        let entry = self.look(by, kind, &arguments)?;
+        let by = CallContext::new(tid, number, registers);
+        let entry = self.enter_call(by, kind, &arguments)?;
         match entry {
-            Entry::Pass => {
+            EntryAction::Pass => {
                 self.end_turn(tid)?;
                 ptrace::go_on(tid, 0).or_else(gone)
             }
-            Entry::Defer(deferred) => {
+            EntryAction::Defer(deferred) => {
                 self.deferred = Some(deferred);
                 self.end_turn(tid)?;
                 ptrace::go_on(tid, 0).or_else(gone)
             }
-            Entry::Await(what) => self.await_end(tid, registers, arguments, what),
+            EntryAction::Await(what) => self.await_end(tid, registers, arguments, what),
         }
     }
 
@@ -242,29 +259,29 @@ impl Watcher<'_> {
         tid: Tid,
         registers: &Registers,
         arguments: Arguments,
-        what: Box<What>,
+        what: Box<PendingCall>,
     ) -> Result<(), WatchError> {
-        let pending = Pending {
+        let pending = CallInProgress {
             registers: *registers,
             arguments,
             what,
         };
-        self.set_state(tid, State::InCall(Box::new(pending)));
+        self.set_state(tid, TaskState::InCall(Box::new(pending)));
         ptrace::to_call_end(tid).or_else(gone)
     }
 
-    pub fn set_state(&mut self, tid: Tid, state: State) -> State {
+    pub fn set_state(&mut self, tid: Tid, state: TaskState) -> TaskState {
         match self.tasks.all.get_mut(&tid) {
             Some(task) => std::mem::replace(&mut task.state, state),
-            None => State::Running,
+            None => TaskState::Running,
         }
     }
 
     /// After a call.
     fn leave(&mut self, tid: Tid) -> Result<(), WatchError> {
-        if let State::InCall(pending) = self.set_state(tid, State::Running) {
+        if let TaskState::InCall(pending) = self.set_state(tid, TaskState::Running) {
             match ptrace::returned(tid) {
-                Ok(returned) => self.done(tid, *pending, returned)?,
+                Ok(returned) => self.exit_call(tid, *pending, returned)?,
                 Err(error) => gone(error)?,
             }
         }
@@ -281,7 +298,7 @@ impl Watcher<'_> {
         while self.turn.is_none()
             && let Some(next) = self.queue.pop_front()
         {
-            if let State::Queued(registers) = self.set_state(next, State::Running) {
+            if let TaskState::Queued(registers) = self.set_state(next, TaskState::Running) {
                 self.enter(next, &registers)?;
             }
         }
@@ -326,7 +343,7 @@ impl Watcher<'_> {
     /// Writes down a call, if it did anything.
     pub fn emit(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         text: &str,
         effects: Vec<Effect<'_>>,
     ) -> Result<(), WatchError> {
@@ -338,17 +355,17 @@ impl Watcher<'_> {
     }
 
     /// The call stack of a stopped thread.
-    pub fn stack(&mut self, by: By<'_>) -> Result<StackId, WatchError> {
+    pub fn stack(&mut self, by: CallContext<'_>) -> Result<StackId, WatchError> {
         let Some(task) = self.tasks.get(by.tid) else {
             return Ok(StackId::NONE);
         };
         let failed = |source| WatchError::Write { source };
-        Ok(match self.options.stacks {
-            true => self
-                .stacks
+        Ok(if self.options.stacks {
+            self.stacks
                 .unwind(by.tid, task.process.leader, by.registers, &mut self.writer)
-                .map_err(failed)?,
-            false => StackId::NONE,
+                .map_err(failed)?
+        } else {
+            StackId::NONE
         })
     }
 
@@ -394,7 +411,7 @@ impl Watcher<'_> {
     }
 
     /// A thread begins.
-    pub fn add_task(&mut self, tid: Tid, process: Process) -> Result<(), WatchError> {
+    pub fn add_task(&mut self, tid: Tid, process: TracedProcess) -> Result<(), WatchError> {
         let of = process.number;
         let number = self.tasks.add(tid, process);
         self.writer

@@ -2,7 +2,7 @@
 
 use super::{
     DecodeError, EXPLICIT_LENGTH, FenceKind, FlushKind, Memory, ORDER_FOLLOWS, Payload, Record,
-    StoreKind, SyncKind, kind,
+    StoreKind, ThreadSync, kind,
 };
 
 fn unzigzag(code: u64) -> u64 {
@@ -134,7 +134,7 @@ pub fn decode<'a>(
         },
         kind::SYNC => {
             let bits = from.number(1)? as u8;
-            let kind = SyncKind::from_bits(bits).ok_or(BadField("synchronisation kind"))?;
+            let kind = ThreadSync::from_bits(bits).ok_or(BadField("synchronisation kind"))?;
             Payload::Sync {
                 kind,
                 object: from.number(8)?,

@@ -2,7 +2,7 @@
 
 use super::{
     EXPLICIT_LENGTH, FenceKind, FlushKind, MAX_HEAD_BYTES, Memory, ORDER_FOLLOWS, Payload, Record,
-    StoreKind, SyncKind, kind,
+    StoreKind, ThreadSync, kind,
 };
 
 #[inline(always)]
@@ -18,7 +18,7 @@ fn address_class(code: u64) -> u8 {
 
 /// Place of a record in the global order and in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At {
+pub struct RecordPosition {
     pub order: u64,
     /// 0: none.
     pub site: u32,
@@ -54,8 +54,8 @@ impl Encoder {
     }
 
     #[inline(always)]
-    fn head(&mut self, memory: &mut Memory, kind: u8, at: At) {
-        let At { order, site } = at;
+    fn head(&mut self, memory: &mut Memory, kind: u8, at: RecordPosition) {
+        let RecordPosition { order, site } = at;
         let site_class =
             u8::from(site >= 1 << 8) + u8::from(site >= 1 << 16) + u8::from(site >= 1 << 24);
         let follows = order != memory.last_order.wrapping_add(1);
@@ -94,7 +94,7 @@ impl Encoder {
     pub fn store(
         &mut self,
         memory: &mut Memory,
-        at: At,
+        at: RecordPosition,
         kind: StoreKind,
         address: u64,
         value: u64,
@@ -113,7 +113,7 @@ impl Encoder {
     pub fn store_short(
         &mut self,
         memory: &mut Memory,
-        at: At,
+        at: RecordPosition,
         kind: StoreKind,
         address: u64,
         value: u64,
@@ -133,7 +133,7 @@ impl Encoder {
     pub unsafe fn store_bytes(
         &mut self,
         memory: &mut Memory,
-        at: At,
+        at: RecordPosition,
         kind: StoreKind,
         address: u64,
         from: *const u8,
@@ -166,7 +166,7 @@ impl Encoder {
     pub fn fill(
         &mut self,
         memory: &mut Memory,
-        at: At,
+        at: RecordPosition,
         kind: StoreKind,
         address: u64,
         length: u64,
@@ -180,7 +180,7 @@ impl Encoder {
         self.put(u64::from(byte), 1);
     }
 
-    pub fn load(&mut self, memory: &mut Memory, at: At, address: u64, size: u32) {
+    pub fn load(&mut self, memory: &mut Memory, at: RecordPosition, address: u64, size: u32) {
         self.head(memory, kind::LOAD, at);
         let (code, class) = Self::address_code(memory, address);
         self.put(u64::from(class << 3), 1);
@@ -189,25 +189,37 @@ impl Encoder {
     }
 
     #[inline(always)]
-    pub fn flush(&mut self, memory: &mut Memory, at: At, kind: FlushKind, address: u64) {
+    pub fn flush(
+        &mut self,
+        memory: &mut Memory,
+        at: RecordPosition,
+        kind: FlushKind,
+        address: u64,
+    ) {
         self.head(memory, kind::FLUSH, at);
         let (code, class) = Self::address_code(memory, address);
         self.shape_and_code((kind as u8) << 5, code, class);
     }
 
     #[inline(always)]
-    pub fn fence(&mut self, memory: &mut Memory, at: At, kind: FenceKind) {
+    pub fn fence(&mut self, memory: &mut Memory, at: RecordPosition, kind: FenceKind) {
         self.head(memory, kind::FENCE, at);
         self.put(kind as u64, 1);
     }
 
-    pub fn opaque(&mut self, memory: &mut Memory, at: At) {
+    pub fn opaque(&mut self, memory: &mut Memory, at: RecordPosition) {
         self.head(memory, kind::OPAQUE, at);
     }
 
     /// # Safety
     /// `arguments` must be valid for reads of `count` words.
-    pub unsafe fn call(&mut self, memory: &mut Memory, at: At, arguments: *const u64, count: u32) {
+    pub unsafe fn call(
+        &mut self,
+        memory: &mut Memory,
+        at: RecordPosition,
+        arguments: *const u64,
+        count: u32,
+    ) {
         self.head(memory, kind::CALL, at);
         let count = count.min(crate::hooks::MAX_CALL_ARGUMENTS as u32);
         self.put(u64::from(count), 1);
@@ -218,18 +230,18 @@ impl Encoder {
         }
     }
 
-    pub fn call_returned(&mut self, memory: &mut Memory, at: At, value: u64) {
+    pub fn call_returned(&mut self, memory: &mut Memory, at: RecordPosition, value: u64) {
         self.head(memory, kind::RETURN, at);
         self.put(value, 8);
     }
 
-    pub fn sync(&mut self, memory: &mut Memory, at: At, kind: SyncKind, object: u64) {
+    pub fn sync(&mut self, memory: &mut Memory, at: RecordPosition, kind: ThreadSync, object: u64) {
         self.head(memory, kind::SYNC, at);
         self.put(kind as u64, 1);
         self.put(object, 8);
     }
 
-    pub fn map(&mut self, memory: &mut Memory, at: At, map: &Mapping) {
+    pub fn map(&mut self, memory: &mut Memory, at: RecordPosition, map: &MappingFields) {
         self.head(memory, kind::MAP, at);
         self.put(map.address, 8);
         self.put(map.length, 8);
@@ -238,13 +250,13 @@ impl Encoder {
         self.put(u64::from(map.shared), 1);
     }
 
-    pub fn unmap(&mut self, memory: &mut Memory, at: At, address: u64, length: u64) {
+    pub fn unmap(&mut self, memory: &mut Memory, at: RecordPosition, address: u64, length: u64) {
         self.head(memory, kind::UNMAP, at);
         self.put(address, 8);
         self.put(length, 8);
     }
 
-    pub fn msync(&mut self, memory: &mut Memory, at: At, address: u64, length: u64) {
+    pub fn msync(&mut self, memory: &mut Memory, at: RecordPosition, address: u64, length: u64) {
         self.head(memory, kind::MSYNC, at);
         self.put(address, 8);
         self.put(length, 8);
@@ -271,7 +283,7 @@ impl Encoder {
 
 /// Fields of [`Payload::Map`], for the encoder.
 #[derive(Clone, Copy, Debug)]
-pub struct Mapping {
+pub struct MappingFields {
     pub address: u64,
     pub length: u64,
     pub file: u32,
@@ -296,7 +308,7 @@ pub fn encode(out: &mut [u8], memory: &mut Memory, record: &Record<'_>) -> usize
         site,
         payload,
     } = *record;
-    let at = At { order, site };
+    let at = RecordPosition { order, site };
     match payload {
         Payload::Store {
             kind,
@@ -335,7 +347,7 @@ pub fn encode(out: &mut [u8], memory: &mut Memory, record: &Record<'_>) -> usize
             file_offset,
             shared,
         } => {
-            let map = Mapping {
+            let map = MappingFields {
                 address,
                 length,
                 file,

@@ -90,7 +90,7 @@ impl FenceKind {
 /// Synchronisation between threads, and their lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum SyncKind {
+pub enum ThreadSync {
     Acquire = 0,
     Release = 1,
     /// The object is the number of the new thread in this process.
@@ -110,8 +110,8 @@ pub enum SyncKind {
     ProcessExit = 10,
 }
 
-impl SyncKind {
-    pub const ALL: [SyncKind; 11] = [
+impl ThreadSync {
+    pub const ALL: [ThreadSync; 11] = [
         Self::Acquire,
         Self::Release,
         Self::Create,
@@ -125,7 +125,7 @@ impl SyncKind {
         Self::ProcessExit,
     ];
 
-    pub fn from_bits(bits: u8) -> Option<SyncKind> {
+    pub fn from_bits(bits: u8) -> Option<ThreadSync> {
         Self::ALL.get(usize::from(bits)).copied()
     }
 }
@@ -166,7 +166,7 @@ pub enum Payload<'a> {
         value: u64,
     },
     Sync {
-        kind: SyncKind,
+        kind: ThreadSync,
         object: u64,
     },
     /// A file (number in the process table) is mapped as persistent memory.
@@ -214,7 +214,7 @@ mod decode;
 mod encode;
 
 pub use decode::decode;
-pub use encode::{At, Encoder, Mapping, encode};
+pub use encode::{Encoder, MappingFields, RecordPosition, encode};
 
 mod kind {
     pub const STORE: u8 = 1;
@@ -337,7 +337,7 @@ mod tests {
                 16,
                 0,
                 Payload::Sync {
-                    kind: SyncKind::Fork,
+                    kind: ThreadSync::Fork,
                     object: 77
                 }
             ),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crashpoint_blocks::{self as blocks, FileSystem, Lab, LabError, Question, Trial, Verdict};
+use crashpoint_blockdev::{self as blockdev, FileSystem, Lab, LabError, Question, Trial, Verdict};
 use crashpoint_check::files::oracle::is_acknowledged;
 use crashpoint_check::files::{CheckSetup, FileOracle, Files};
 use crashpoint_check::launch::Paths;
@@ -88,15 +88,15 @@ impl Confirmation<'_, '_> {
             size: self.bytes() * ROOM,
             folder: self.workspace.folder(),
             limit: WORKLOAD,
-            budget: blocks::Budget {
+            budget: blockdev::Budget {
                 images: IMAGES,
                 time: TIME,
                 seen: findings.len(),
             },
-            choice: blocks::Choice::default(),
+            choice: blockdev::Choice::default(),
         };
-        let answer = blocks::confirm(&question, &mut run)?;
-        let kernel = blocks::kernel_release();
+        let answer = blockdev::confirm(&question, &mut run)?;
+        let kernel = blockdev::kernel_release();
         for (finding, sought) in findings.iter_mut().zip(&run.sought) {
             if let Some(crash) = &mut finding.crash {
                 crash.confirmed = Some(Confirmed {
@@ -222,7 +222,7 @@ impl Trial for Run<'_, '_> {
         command
     }
 
-    fn check(&mut self, folder: &Path, crash: &blocks::Crash<'_>) -> Verdict {
+    fn check(&mut self, folder: &Path, crash: &blockdev::Crash<'_>) -> Verdict {
         let said = match self.judge(folder, crash.printed) {
             Ok(None) => return Verdict::Fine,
             Ok(Some(said)) => said,

@@ -9,7 +9,7 @@ use crashpoint_check::files::behaviours::{self, Division};
 use crashpoint_explain::files::frames::is_interpreter;
 use crashpoint_states::representative::Plan;
 use crashpoint_states::representative::calls::{self, FunctionId, Rounds, TimeSplit};
-use crashpoint_trace::files::{FileRecording, Frame, StackId};
+use crashpoint_trace::files::{FileRecording, StackFrame, StackId};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash as _, Hasher as _};
 
@@ -61,7 +61,7 @@ impl<'r> Functions<'r> {
         frames
     }
 
-    fn frame(&mut self, frame: &'r Frame) -> calls::Frame {
+    fn frame(&mut self, frame: &'r StackFrame) -> calls::Frame {
         let is_interpreter = is_interpreter(&frame.module);
         let key = match is_interpreter {
             true => (frame.module.as_str(), ""),

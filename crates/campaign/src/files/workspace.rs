@@ -11,9 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crashpoint_cc::locate;
 use crashpoint_check::launch;
-use crashpoint_trace::files::{Ended, FileRecording};
+use crashpoint_install as install;
+use crashpoint_trace::files::{FileRecording, ProgramEnd};
 use crashpoint_watch as watch;
 
 use super::{FilesError, io_error};
@@ -110,7 +110,7 @@ impl<'s> Workspace<'s> {
     /// Puts what the workload begins with into an empty folder.
     pub fn copy_into(&self, empty: &Path) -> io::Result<()> {
         match self.existed {
-            true => crashpoint_blocks::copy_folder(&self.source, empty),
+            true => crashpoint_blockdev::copy_folder(&self.source, empty),
             false => Ok(()),
         }
     }
@@ -160,7 +160,7 @@ impl<'s> Workspace<'s> {
             command[0] = directory.join(program).into_os_string();
         }
         let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let near = locate::library(locate::NEAR).ok();
+        let syscallbuf = install::library(install::SYSCALLBUF).ok();
         let options = watch::Options {
             folder: &self.folder,
             command: &command,
@@ -170,12 +170,12 @@ impl<'s> Workspace<'s> {
             stacks,
             pass_output: false,
             timeout: Some(WORKLOAD),
-            near: near.as_deref(),
+            syscallbuf: syscallbuf.as_deref(),
         };
         let recorded = watch::record(&options, out)?;
         let recording = FileRecording::open(out)?;
         match recorded.ended {
-            Ended::Exited(0) => Ok(recording),
+            ProgramEnd::Exited(0) => Ok(recording),
             ended => Err(FilesError::Fails {
                 program: command[0].to_string_lossy().into_owned(),
                 end: end(ended),
@@ -229,11 +229,11 @@ fn below(folder: &Path, word: &OsStr, run_in: &Path, base: &Path) -> Option<Path
     Some(rest.to_owned())
 }
 
-pub fn end(ended: Ended) -> String {
+pub fn end(ended: ProgramEnd) -> String {
     match ended {
-        Ended::Exited(code) => format!("exited with status {code}"),
-        Ended::Killed { signal } => format!("was killed by signal {signal}"),
-        Ended::TimedOut { after_ms } => format!("did not end in {} s", after_ms / 1000),
+        ProgramEnd::Exited(code) => format!("exited with status {code}"),
+        ProgramEnd::Killed { signal } => format!("was killed by signal {signal}"),
+        ProgramEnd::TimedOut { after_ms } => format!("did not end in {} s", after_ms / 1000),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crashpoint_cc::locate;
 use crashpoint_check::image::{self, Image};
 use crashpoint_check::journal::Identity;
 use crashpoint_check::judge::Oracle;
@@ -12,6 +11,7 @@ use crashpoint_check::plan::{Budget, Plan};
 use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Operations, Timeline};
 use crashpoint_check::worker::{Mapping, Setup};
+use crashpoint_install as install;
 use crashpoint_trace::program::{function_name, readable_name};
 use crashpoint_trace::{EventKind, Recording, SiteId};
 
@@ -49,7 +49,7 @@ pub fn make<'a>(
     let run = settings.target.run.as_ref().ok_or(TestError::NoTarget)?;
     let template = settings.test.check.as_ref().unwrap_or(run);
     let recorded_pool = recorded_pool(recording, settings);
-    let runtime = locate::library(locate::RUNTIME_SHARED).map_err(TargetError::from)?;
+    let runtime = install::library(install::RUNTIME_SHARED).map_err(TargetError::from)?;
     let shapes = image::shapes(recording);
     let largest = shapes.iter().map(|shape| shape.size_bytes).max();
     let before = Image::before(recording).map_err(|source| TargetError::Io {

@@ -19,8 +19,6 @@ use crashpoint_trace::{ContextId, Event, Recording, SiteId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::names;
-
 /// How far an address is followed: through computations, and out of functions.
 const MOST_STEPS: usize = 8;
 
@@ -164,7 +162,7 @@ impl Known for Types<'_> {
     fn see(&mut self, event: &Event<'_>) {
         let (recording, program) = (self.recording, self.program);
         self.allocations
-            .see(&names::Known { recording, program }, event);
+            .see(&rules::RecordedProgram { recording, program }, event);
     }
 
     fn allocation(&mut self, node: &Node) -> Option<Member> {

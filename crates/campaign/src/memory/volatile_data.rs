@@ -14,9 +14,9 @@ use crashpoint_trace::SiteId;
 use rustc_hash::FxHashSet;
 
 use super::Prepared;
-use crate::names::Known;
 use crate::pipeline::Outcome;
 use crate::settings::Settings;
+use crashpoint_rules::RecordedProgram;
 
 /// The rule's id, as lint has it.
 const RULE: &str = UNPERSISTED.id;
@@ -31,7 +31,7 @@ pub fn harmless(
     if outcome.causes.unexplained > 0 {
         return Vec::new();
     }
-    let names = Known {
+    let names = RecordedProgram {
         recording: &prepared.recording,
         program: &prepared.program,
     };

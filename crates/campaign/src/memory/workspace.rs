@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crashpoint_abi::env;
-use crashpoint_cc::locate;
 use crashpoint_check::judge::first_difference;
 use crashpoint_check::launch::Paths;
 use crashpoint_check::server::{self, Limits, Place, Server, ServerError};
 use crashpoint_check::worker;
+use crashpoint_install as install;
 use crashpoint_trace::Recording;
 
 use super::plan;
@@ -103,7 +103,7 @@ impl<'s> Workspace<'s> {
     fn run(&self, template: &Template) -> Result<Vec<u8>, TargetError> {
         let paths = self.paths();
         let command = command(template, &paths);
-        let runtime = locate::library(locate::RUNTIME_SHARED)?;
+        let runtime = install::library(install::RUNTIME_SHARED)?;
         let mut environment = vec![
             (
                 env::PM,

@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crashpoint_blocks::FileSystem;
+use crashpoint_blockdev::FileSystem;
 use crashpoint_check::files::behaviours::Division;
 use crashpoint_check::output::Ignored;
-use crashpoint_search::{self as search, KeySettings, OperationKind};
+use crashpoint_search::workload::{self as search, KeySettings, OperationKind};
 use crashpoint_states::representative::Limits;
 
 use super::choice::choices;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::options::values::RecordLevel;
 use crashpoint_abi::Level;
-use crashpoint_blocks::FileSystem;
+use crashpoint_blockdev::FileSystem;
 use crashpoint_campaign::settings::{Oracle, Recovery, Representatives, Strategy, TestSettings};
 use crashpoint_check::output::Ignored;
 use crashpoint_persist::memory::Model;
@@ -174,7 +174,7 @@ fn every_key_of_a_test_is_understood() {
         seed: 9,
         ops_file: Some(folder.join("my.ops")),
         threads: 2,
-        keys: crashpoint_search::KeySettings {
+        keys: crashpoint_search::workload::KeySettings {
             range: 1..=100,
             distinct: Some(10),
         },

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use crashpoint_blocks::{Choice, Comparison, FileSystem, Hole, Outcome, Plan, Verified, verify};
+use crashpoint_blockdev::{
+    Choice, Comparison, FileSystem, Hole, LitmusOutcome, Verified, VerifyPlan, verify,
+};
 use crashpoint_persist::files::litmus::{self, Litmus};
 
 use super::ModelsError;
@@ -20,7 +22,7 @@ const MOST_STATES: usize = 12;
 pub fn run(arguments: &Verify, output: &mut Output) -> Result<Ending, ModelsError> {
     let tests = chosen(&arguments.only)?;
     let file_systems: Vec<FileSystem> = arguments.fs.iter().map(|one| one.0).collect();
-    let plan = Plan {
+    let plan = VerifyPlan {
         file_systems: &file_systems,
         litmus: &tests,
         time: arguments.time.0,
@@ -48,11 +50,11 @@ pub fn run(arguments: &Verify, output: &mut Output) -> Result<Ending, ModelsErro
     let seconds = begin.elapsed().as_secs();
     output.note(&format!(
         "{all} tests in {seconds} s on Linux {}",
-        crashpoint_blocks::kernel_release()
+        crashpoint_blockdev::kernel_release()
     ));
     let holes = verified.iter().any(|verified| match &verified.outcome {
-        Outcome::Compared(comparison) => !comparison.holes.is_empty(),
-        Outcome::Failed(_) => false,
+        LitmusOutcome::Compared(comparison) => !comparison.holes.is_empty(),
+        LitmusOutcome::Failed(_) => false,
     });
     Ok(match holes {
         true => Exit::Findings.into(),
@@ -76,8 +78,8 @@ fn chosen(only: &[String]) -> Result<Vec<Litmus>, ModelsError> {
 /// One test in one line.
 fn line(verified: &Verified) -> String {
     let what = match &verified.outcome {
-        Outcome::Failed(reason) => format!("not run: {reason}"),
-        Outcome::Compared(comparison) => {
+        LitmusOutcome::Failed(reason) => format!("not run: {reason}"),
+        LitmusOutcome::Compared(comparison) => {
             let holes = match comparison.holes.len() {
                 0 => String::new(),
                 holes => format!(", {holes} forbidden"),
@@ -109,11 +111,11 @@ fn tell(
             continue;
         }
         match &verified.outcome {
-            Outcome::Failed(reason) => {
+            LitmusOutcome::Failed(reason) => {
                 totals.failed += 1;
                 text += &format!("  {}: not run: {reason}\n", verified.litmus);
             }
-            Outcome::Compared(comparison) => {
+            LitmusOutcome::Compared(comparison) => {
                 totals.add(comparison);
                 text += &details(verified, comparison, unseen);
             }

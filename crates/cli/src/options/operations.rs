@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use crashpoint_campaign::settings::SettingError;
-use crashpoint_search::{ArgumentError, ArgumentKind, OperationKind, is_name};
+use crashpoint_search::workload::{ArgumentError, ArgumentKind, OperationKind, is_name};
 use serde::Deserialize;
 
 use super::WrongValue;

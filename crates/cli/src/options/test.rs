@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crashpoint_campaign::settings::{Oracle, Recovery, Representatives, Strategy, TestSettings};
 use crashpoint_check::output::Ignored;
-use crashpoint_search::KeySettings;
+use crashpoint_search::workload::KeySettings;
 
 use super::options;
 use super::values::{
@@ -234,7 +234,9 @@ mod tests {
             ),
         ] {
             let argument = command.get_arguments().find(|one| one.get_id() == field);
-            let help = argument.and_then(clap::Arg::get_help).map(ToString::to_string);
+            let help = argument
+                .and_then(clap::Arg::get_help)
+                .map(ToString::to_string);
             let default = format!("[default: {default}]");
             let help = help.unwrap_or_default();
             assert!(help.contains(&default), "{field}: {help} {default}");

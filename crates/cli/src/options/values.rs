@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParserFactory};
 use crashpoint_abi::Level;
-use crashpoint_blocks::FileSystem;
+use crashpoint_blockdev::FileSystem;
 use crashpoint_campaign::settings::template::{CHECK, PM, RUN, Template, Word};
 use crashpoint_campaign::settings::{Choice, SettingError};
 use crashpoint_check::judge::MOST_AT_ONCE;
-use crashpoint_search::ArgumentKind;
+use crashpoint_search::workload::ArgumentKind;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 
 /// Types that are written as text in a file, too.

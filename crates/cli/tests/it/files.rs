@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::support::{Run, Stage, succeed};
-use crashpoint_blocks::{FileSystem, Lab};
+use crashpoint_blockdev::{FileSystem, Lab};
 
 /// Saves by renaming, without any sync; `saved` was there before.
 const CARELESS: &str = "head -c 8192 /dev/zero | tr '\\0' n > data/new; mv data/new data/saved";

@@ -65,5 +65,5 @@ fn conditions_can_be_given_and_suppressed() {
     stage
         .run(&["test", "--set", wrong])
         .ended(1)
-        .says("is no condition");
+        .says("is not a condition");
 }

@@ -2,7 +2,7 @@
 
 use crashpoint_persist::files::{Data, Kind, MicroOp};
 use crashpoint_report::{Frame, Location, Spot};
-use crashpoint_trace::files::{Call, FileRecording, Frame as Recorded};
+use crashpoint_trace::files::{Call, FileRecording, StackFrame as Recorded};
 
 use super::frames::{is_interpreter, is_system_library};
 

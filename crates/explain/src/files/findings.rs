@@ -152,7 +152,7 @@ impl<'a> Explainer<FileChecker<'_, 'a>> for FilesExplainer<'_, 'a> {
                 found: verdict(self.files, phase, failed.ended),
                 states: cause.states,
                 found_by: cause.found_by.to_owned(),
-                mended: syncs.is_some(),
+                fix_verified: syncs.is_some(),
                 possible_on,
                 impossible_on,
                 because: self.because(cause),

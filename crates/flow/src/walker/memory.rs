@@ -3,7 +3,7 @@
 use super::step::constant;
 use super::{Access, AccessKind, Lost, Thread};
 use crate::Analysis;
-use crate::library::{self, Effect};
+use crate::library::{self, LibraryEffect};
 use crashpoint_ir::{Callee, Inst, Op, Operand};
 use crashpoint_trace::flow::FlowEvent;
 use crashpoint_trace::{PmAddress, SiteId};
@@ -192,7 +192,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
         };
         let given = self.arguments(call)?;
         let result = match effect {
-            Some(Effect::Copy { to, from, length }) if to.max(from) < arguments.len() => {
+            Some(LibraryEffect::Copy { to, from, length }) if to.max(from) < arguments.len() => {
                 let length = self.length(arguments, length);
                 let value = match self.at(&arguments[from]) {
                     At::Ordinary(_) => self.load(call, &arguments[from], length)?,
@@ -201,7 +201,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
                 self.leave_behind(call, &arguments[to], length, value)?;
                 return Ok(self.top()?.label(&arguments[to]));
             }
-            Some(Effect::Fill { to, value, length }) if to < arguments.len() => {
+            Some(LibraryEffect::Fill { to, value, length }) if to < arguments.len() => {
                 let length = self.length(arguments, Some(length));
                 let value = value.and_then(|index| arguments.get(index));
                 let value = match value {
@@ -211,12 +211,12 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
                 self.leave_behind(call, &arguments[to], length, value)?;
                 return Ok(self.top()?.label(&arguments[to]));
             }
-            Some(Effect::Print { to }) if to < arguments.len() => {
+            Some(LibraryEffect::Print { to }) if to < arguments.len() => {
                 let value = self.walker.analysis.join(given, read);
                 self.leave_behind(call, &arguments[to], UNKNOWN_BYTES, value)?;
                 value
             }
-            Some(Effect::Read { length }) => {
+            Some(LibraryEffect::Read { length }) => {
                 let length = self.length(arguments, length);
                 let mut label = self.walker.analysis.join(given, read);
                 for argument in arguments {
@@ -227,10 +227,13 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
                 }
                 label
             }
-            Some(Effect::Fresh) => A::Label::default(),
-            Some(Effect::Copy { .. } | Effect::Fill { .. } | Effect::Print { .. }) | None => {
-                self.walker.analysis.join(given, read)
-            }
+            Some(LibraryEffect::Fresh) => A::Label::default(),
+            Some(
+                LibraryEffect::Copy { .. }
+                | LibraryEffect::Fill { .. }
+                | LibraryEffect::Print { .. },
+            )
+            | None => self.walker.analysis.join(given, read),
         };
         // What it wrote to persistent memory is in the other stream, wherever it lies.
         self.written(call, result)?;

@@ -9,7 +9,7 @@ use crashpoint_trace::flow::FlowEvent;
 use std::rc::Rc;
 
 /// More segments without a record than any code has in a row, unless it loops for ever.
-const MOST_SILENT: u32 = 100_000;
+const MAX_SILENT: u32 = 100_000;
 
 impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F> {
     /// Goes on until a call or the end of the activation. `roots` were defined before: parameters,
@@ -24,7 +24,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
                 self.silent = 0;
             } else {
                 self.silent += 1;
-                if self.silent > MOST_SILENT {
+                if self.silent > MAX_SILENT {
                     return Err(Lost);
                 }
             }
@@ -42,9 +42,10 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
         if roots > 0 {
             let called = next.checked_sub(1).map(|index| code.inst(block, index));
             let returned: Vec<ValueId> = called.and_then(|call| call.result).into_iter().collect();
-            let defined = match entry {
-                true => &code.root_parameters,
-                false => &returned,
+            let defined = if entry {
+                &code.root_parameters
+            } else {
+                &returned
             };
             for value in defined.iter().take(roots) {
                 self.root(*value)?;
@@ -68,9 +69,10 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
         self.walker.followed.instructions += (end - next + 1) as u64;
         let mut words = words.into_iter();
         for inst in inside {
-            let word = match has_dynamic_length(inst) {
-                true => words.next(),
-                false => None,
+            let word = if has_dynamic_length(inst) {
+                words.next()
+            } else {
+                None
             };
             self.step(inst, word)?;
         }

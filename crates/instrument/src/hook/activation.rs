@@ -11,7 +11,7 @@ use crate::llvm::{Builder, Value};
 use crate::lower::FunctionPlan;
 use crate::mode::Mode;
 use crate::object::Object;
-use crashpoint_abi::Frame;
+use crashpoint_abi::ShadowFrame;
 use crashpoint_abi::layout::{detail, offsets};
 
 pub struct Activation {
@@ -162,9 +162,12 @@ struct Holder<'a> {
 
 impl Holder<'_> {
     fn new(build: &Builder, in_slots: bool) -> Holder<'_> {
-        let slots = |ty, count| match in_slots {
-            true => (0..count).map(|_| build.alloca(ty)).collect(),
-            false => Vec::new(),
+        let slots = |ty, count| {
+            if in_slots {
+                (0..count).map(|_| build.alloca(ty)).collect()
+            } else {
+                Vec::new()
+            }
         };
         Holder {
             build,
@@ -174,9 +177,10 @@ impl Holder<'_> {
     }
 
     fn value(&mut self, value: Value) -> Held {
-        let slot = match value.ty().is_pointer() {
-            true => self.pointers.pop(),
-            false => self.flags.pop(),
+        let slot = if value.ty().is_pointer() {
+            self.pointers.pop()
+        } else {
+            self.flags.pop()
         };
         match slot {
             Some(slot) => {
@@ -241,7 +245,7 @@ impl Body<'_> {
 
     pub fn exit(&self, anchor: Value) {
         let build = self.build();
-        let size = size_of::<Frame>() as i64;
+        let size = size_of::<ShadowFrame>() as i64;
         if let Entry::Late { slot } = self.activation.entry {
             let thread = build.load(build.pointer, slot);
             let entered = build.is_not_zero(build.address(thread));

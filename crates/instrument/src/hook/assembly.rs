@@ -3,7 +3,7 @@
 use super::{Body, RARELY};
 use crate::llvm::Value;
 use crashpoint_abi::record::{FenceKind, StoreKind};
-use crashpoint_program::asm::{Effect, Length, Place};
+use crashpoint_program::asm::{AddressOperand, Effect, Length};
 use llvm_sys::LLVMOpcode;
 
 /// Whether the hook of an effect looks at the thread without a check before it.
@@ -88,7 +88,7 @@ impl Body<'_> {
         }
     }
 
-    fn load_effect(&mut self, anchor: Value, index: usize, place: Place, length: Length) {
+    fn load_effect(&mut self, anchor: Value, index: usize, place: AddressOperand, length: Length) {
         if let Length::Bytes(bytes) = length {
             let pointer = self.place(index, place);
             let build = self.build();
@@ -98,16 +98,15 @@ impl Body<'_> {
     }
 
     /// An address, from an argument that may be a number.
-    fn place(&self, index: usize, place: Place) -> Value {
+    fn place(&self, index: usize, place: AddressOperand) -> Value {
         let build = self.build();
         let (_, call) = self.planned(index);
         let argument = call.operand(place.argument);
-        let pointer = match argument.ty().is_pointer() {
-            true => argument,
-            false => {
-                let number = build.resize(argument, build.i64);
-                build.cast(LLVMOpcode::LLVMIntToPtr, number, build.pointer)
-            }
+        let pointer = if argument.ty().is_pointer() {
+            argument
+        } else {
+            let number = build.resize(argument, build.i64);
+            build.cast(LLVMOpcode::LLVMIntToPtr, number, build.pointer)
         };
         build.offset(pointer, place.offset)
     }

@@ -1,12 +1,12 @@
 //! Hooks around calls.
 
 use super::{Body, RARELY};
-use crate::action::Call;
+use crate::action::CallAction;
 use crate::library::{self, If, Length, Write};
 use crate::llvm::{Builder, Value};
 use crashpoint_abi::hooks::MAX_CALL_ARGUMENTS;
 use crashpoint_abi::layout::offsets;
-use crashpoint_abi::record::{StoreKind, SyncKind};
+use crashpoint_abi::record::{StoreKind, ThreadSync};
 use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 /// Most bytes of an argument passed by value in memory that are handed on as words.
@@ -18,7 +18,7 @@ pub fn argument_room(build: &Builder) -> Value {
 }
 
 impl Body<'_> {
-    pub fn call_before(&mut self, anchor: Value, index: usize, call: &Call) {
+    pub fn call_before(&mut self, anchor: Value, index: usize, call: &CallAction) {
         let (_, instruction) = self.planned(index);
         let build = self.build();
         let tail = instruction.is_opcode(LLVMOpcode::LLVMCall) && instruction.must_tail();
@@ -48,13 +48,13 @@ impl Body<'_> {
     }
 
     /// Whether the callee may be code without hooks.
-    fn leaves_instrumented_code(&self, call: &Call) -> bool {
+    fn leaves_instrumented_code(&self, call: &CallAction) -> bool {
         !call
             .callee
             .is_some_and(|callee| callee.is_function() && !callee.is_declaration())
     }
 
-    pub fn call_after(&mut self, anchor: Value, index: usize, call: &Call) {
+    pub fn call_after(&mut self, anchor: Value, index: usize, call: &CallAction) {
         let (_, instruction) = self.planned(index);
         let build = self.build();
         let may_catch = !instruction.does_not_throw()
@@ -66,9 +66,10 @@ impl Body<'_> {
         }
         if instruction.returns_twice() {
             let name = call.callee.map(Value::name).unwrap_or_default();
-            match library::is_setjmp(&name) {
-                true => self.returned_again(anchor, index),
-                false => self.resync(anchor, index),
+            if library::is_setjmp(&name) {
+                self.returned_again(anchor, index)
+            } else {
+                self.resync(anchor, index)
             }
             build.before(anchor);
         }
@@ -142,19 +143,18 @@ impl Body<'_> {
 
     // ---- synchronisation ------------------------------------------------------------------
 
-    fn sync(&self, index: usize, object: u32, kind: SyncKind) {
+    fn sync(&self, index: usize, object: u32, kind: ThreadSync) {
         let (_, instruction) = self.planned(index);
         self.report_sync(index, instruction.operand(object), kind);
     }
 
-    fn report_sync(&self, index: usize, object: Value, kind: SyncKind) {
+    fn report_sync(&self, index: usize, object: Value, kind: ThreadSync) {
         let build = self.build();
-        let object = match object.ty().is_pointer() {
-            true => object,
-            false => {
-                let number = build.resize(object, build.i64);
-                build.cast(LLVMOpcode::LLVMIntToPtr, number, build.pointer)
-            }
+        let object = if object.ty().is_pointer() {
+            object
+        } else {
+            let number = build.resize(object, build.i64);
+            build.cast(LLVMOpcode::LLVMIntToPtr, number, build.pointer)
         };
         let thread = self.activation.entered(build);
         let site = self.object.site(self.site(index));
@@ -163,7 +163,7 @@ impl Body<'_> {
             .call(self.object.hooks.sync, &[thread, site, object, kind]);
     }
 
-    fn sync_after(&self, anchor: Value, index: usize, sync: library::Sync, kind: SyncKind) {
+    fn sync_after(&self, anchor: Value, index: usize, sync: library::SyncCall, kind: ThreadSync) {
         let build = self.build();
         let (_, instruction) = self.planned(index);
         let mut object = instruction.operand(sync.object);
@@ -224,9 +224,10 @@ impl Body<'_> {
         // Results are signed; a failure is negative.
         let result = || {
             let bits = call.ty().integer_bits()?;
-            Some(match bits < 64 {
-                true => build.cast(LLVMOpcode::LLVMSExt, call, build.i64),
-                false => call,
+            Some(if bits < 64 {
+                build.cast(LLVMOpcode::LLVMSExt, call, build.i64)
+            } else {
+                call
             })
         };
         let at_least_zero = |value: Value, wanted: Value| {

@@ -3,7 +3,7 @@
 use super::flow::{self, Arrivals, Group};
 use super::room;
 use crate::action::{Action, intrinsic_name, is_memory_intrinsic};
-use crate::llvm::{self, Block, Value};
+use crate::llvm::{self, BasicBlock, Value};
 use crate::lower::FunctionPlan;
 use crate::reads;
 use llvm_sys::LLVMOpcode;
@@ -31,7 +31,7 @@ pub struct Details {
 
 /// Events that stand before one instruction, in order.
 #[derive(Debug)]
-pub struct At {
+pub struct EventsBefore {
     pub anchor: Value,
     pub events: Vec<Event>,
 }
@@ -60,7 +60,7 @@ pub fn collect(
     plan: &FunctionPlan,
     blocks: &[Vec<Value>],
     arrivals: &Arrivals,
-) -> Vec<At> {
+) -> Vec<EventsBefore> {
     let all: Vec<Value> = blocks.iter().flatten().copied().collect();
     let (carried, edges) = invokes(&all);
     let mut list = Vec::new();
@@ -121,7 +121,7 @@ fn parameter_roots(plan: &FunctionPlan, first: Value) -> Vec<Value> {
 
 /// Where what follows an invoke is inserted: the normal destination, by block, where nobody else
 /// leads there; otherwise a new block on the edge.
-fn invokes(all: &[Value]) -> (FxHashMap<Block, usize>, Vec<(Block, usize)>) {
+fn invokes(all: &[Value]) -> (FxHashMap<BasicBlock, usize>, Vec<(BasicBlock, usize)>) {
     let mut carried = FxHashMap::default();
     let mut edges = Vec::new();
     for (index, &instruction) in all.iter().enumerate() {
@@ -140,7 +140,7 @@ fn invokes(all: &[Value]) -> (FxHashMap<Block, usize>, Vec<(Block, usize)>) {
 struct Reader<'a> {
     module: llvm::Module,
     plan: &'a FunctionPlan,
-    list: &'a mut Vec<At>,
+    list: &'a mut Vec<EventsBefore>,
     group: Group,
     loads: Vec<usize>,
     /// A guaranteed tail call ended the activation.
@@ -148,7 +148,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(module: llvm::Module, plan: &'a FunctionPlan, list: &'a mut Vec<At>) -> Reader<'a> {
+    fn new(
+        module: llvm::Module,
+        plan: &'a FunctionPlan,
+        list: &'a mut Vec<EventsBefore>,
+    ) -> Reader<'a> {
         Reader {
             module,
             plan,
@@ -162,7 +166,7 @@ impl<'a> Reader<'a> {
     fn push(&mut self, anchor: Value, event: Event) {
         match self.list.last_mut() {
             Some(last) if last.anchor == anchor => last.events.push(event),
-            _ => self.list.push(At {
+            _ => self.list.push(EventsBefore {
                 anchor,
                 events: vec![event],
             }),
@@ -172,7 +176,7 @@ impl<'a> Reader<'a> {
     /// Ends a segment before `instruction`.
     fn close(&mut self, instruction: Value, tail: bool) -> Option<Group> {
         let mut group = std::mem::take(&mut self.group);
-        group.end = flow::End::of(instruction, tail);
+        group.end = flow::SegmentEnd::of(instruction, tail);
         (!group.is_empty()).then_some(group)
     }
 

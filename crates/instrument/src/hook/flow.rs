@@ -3,7 +3,7 @@
 use super::events::Details;
 use super::{Body, OFTEN, RARELY};
 use crate::action::Action;
-use crate::llvm::{self, Block, Builder, Value};
+use crate::llvm::{self, BasicBlock, Builder, Value};
 use crashpoint_abi::flow;
 use crashpoint_abi::layout::offsets;
 use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
@@ -21,14 +21,14 @@ pub struct Group {
     pub roots: Vec<Value>,
     pub words: Vec<Value>,
     pub values: Vec<Value>,
-    pub end: End,
+    pub end: SegmentEnd,
     /// The limit must be checked before it is written; see [`super::room`].
     pub checked: bool,
 }
 
 /// How a segment ends.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum End {
+pub enum SegmentEnd {
     /// A call, or a branch that needs no record.
     #[default]
     Silent,
@@ -39,16 +39,16 @@ pub enum End {
     Return,
 }
 
-impl End {
-    pub fn of(instruction: Value, tail: bool) -> End {
+impl SegmentEnd {
+    pub fn of(instruction: Value, tail: bool) -> SegmentEnd {
         match instruction.opcode() {
-            _ if tail => End::Return,
-            LLVMOpcode::LLVMRet => End::Return,
-            LLVMOpcode::LLVMBr if instruction.successors().len() == 2 => End::Branch {
+            _ if tail => SegmentEnd::Return,
+            LLVMOpcode::LLVMRet => SegmentEnd::Return,
+            LLVMOpcode::LLVMBr if instruction.successors().len() == 2 => SegmentEnd::Branch {
                 condition: instruction.operand(0),
             },
-            LLVMOpcode::LLVMSwitch => End::Switch(instruction),
-            _ => End::Silent,
+            LLVMOpcode::LLVMSwitch => SegmentEnd::Switch(instruction),
+            _ => SegmentEnd::Silent,
         }
     }
 }
@@ -59,7 +59,7 @@ impl Group {
             && self.roots.is_empty()
             && self.words.is_empty()
             && self.values.is_empty()
-            && matches!(self.end, End::Silent)
+            && matches!(self.end, SegmentEnd::Silent)
             && !self.checked
     }
 
@@ -101,7 +101,7 @@ fn value_class(module: llvm::Module, value: Value) -> Option<u8> {
 }
 
 /// Blocks that indirect branches lead to, and the number of the successor they stand for.
-pub type Arrivals = FxHashMap<Block, Value>;
+pub type Arrivals = FxHashMap<BasicBlock, Value>;
 
 /// Puts a phi into each target of an indirect branch or `asm goto` that tells how it was reached:
 /// the number of the successor, or -1 from elsewhere.
@@ -113,8 +113,8 @@ pub fn arrivals(build: &Builder, blocks: &[Vec<Value>]) -> Arrivals {
             LLVMOpcode::LLVMIndirectBr | LLVMOpcode::LLVMCallBr
         )
     };
-    let mut edges: FxHashMap<Block, Vec<(Value, Block)>> = FxHashMap::default();
-    let mut targets: Vec<Block> = Vec::new();
+    let mut edges: FxHashMap<BasicBlock, Vec<(Value, BasicBlock)>> = FxHashMap::default();
+    let mut targets: Vec<BasicBlock> = Vec::new();
     if !terminators().any(indirect) {
         return Arrivals::default();
     }
@@ -122,12 +122,11 @@ pub fn arrivals(build: &Builder, blocks: &[Vec<Value>]) -> Arrivals {
         let successors = terminator.successors();
         for to in &successors {
             let first = successors.iter().position(|other| other == to);
-            let number = match indirect(terminator) {
-                true => {
-                    targets.push(*to);
-                    first.expect("it is one of them") as u32
-                }
-                false => u32::MAX,
+            let number = if indirect(terminator) {
+                targets.push(*to);
+                first.expect("it is one of them") as u32
+            } else {
+                u32::MAX
             };
             let incoming = (build.number(number), terminator.block());
             edges.entry(*to).or_default().push(incoming);
@@ -181,9 +180,10 @@ impl Body<'_> {
 
     /// Writes a group; the builder stands before `end`.
     fn group(&self, end: Value, group: &Group) {
-        let mut cursor = match group.checked {
-            true => self.check_limit(end),
-            false => self.unchecked_cursor(),
+        let mut cursor = if group.checked {
+            self.check_limit(end)
+        } else {
+            self.unchecked_cursor()
         };
         if group.after_call {
             self.put_byte(&mut cursor, flow::AFTER_CALL);
@@ -207,16 +207,16 @@ impl Body<'_> {
             cursor = self.put_values(cursor, &group.values, end);
         }
         match group.end {
-            End::Silent => {}
-            End::Return => self.put_byte(&mut cursor, flow::RETURN),
-            End::Branch { condition } => {
+            SegmentEnd::Silent => {}
+            SegmentEnd::Return => self.put_byte(&mut cursor, flow::RETURN),
+            SegmentEnd::Branch { condition } => {
                 let build = self.build();
                 // BRANCH for the first successor, one more for the second.
                 let taken = build.resize(condition, build.i8);
                 let second = build.constant(build.i8, u64::from(flow::BRANCH) + 1);
                 self.put(&mut cursor, build.sub(second, taken), 1);
             }
-            End::Switch(switch) => {
+            SegmentEnd::Switch(switch) => {
                 let number = self.successor_number(switch, end);
                 self.put_switch(&mut cursor, number);
             }
@@ -364,14 +364,14 @@ impl Body<'_> {
         let module = self.object.module;
         let successors = switch.successors();
         let function = end.block().function();
-        let first_of = |block: &Block| {
+        let first_of = |block: &BasicBlock| {
             let position = successors.iter().position(|other| other == block);
             position.expect("it is one of them") as u64
         };
         // One block for each number; they meet where the records go on.
         let head = end.block();
         let rest = build.split(end);
-        let mut numbers: Vec<(u64, Block)> = Vec::new();
+        let mut numbers: Vec<(u64, BasicBlock)> = Vec::new();
         let mut block_of = |number: u64| match numbers.iter().find(|(n, _)| *n == number) {
             Some((_, block)) => *block,
             None => {
@@ -383,7 +383,7 @@ impl Body<'_> {
             }
         };
         let default = block_of(0);
-        let cases: Vec<(Value, Block)> = switch
+        let cases: Vec<(Value, BasicBlock)> = switch
             .switch_cases()
             .into_iter()
             .map(|(value, block)| (value, block_of(first_of(&block))))
@@ -392,7 +392,7 @@ impl Body<'_> {
             build.switch(switch.operand(0), default, &cases)
         });
         build.before(end);
-        let incoming: Vec<(Value, Block)> = numbers
+        let incoming: Vec<(Value, BasicBlock)> = numbers
             .into_iter()
             .map(|(number, block)| (build.constant(build.i16, number), block))
             .collect();

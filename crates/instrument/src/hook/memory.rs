@@ -18,21 +18,21 @@ pub fn is_vector(bytes: u64) -> bool {
 
 /// Whether the value may have to be handed on by address: it is no scalar, but not large.
 pub fn is_handed_on(object: &Object, value: Value) -> bool {
-    const MOST_BYTES: u64 = 64;
+    const MAX_BYTES: u64 = 64;
     let ty = value.ty();
     let word = ty.is_pointer() || ty.integer_bits().is_some_and(|bits| bits <= 64);
     ty.is_sized()
         && !ty.is_void()
         && !ty.is_scalable()
         && !word
-        && ty.store_bytes(object.module) <= MOST_BYTES
+        && ty.store_bytes(object.module) <= MAX_BYTES
 }
 
 /// Room for a value that is handed on by address, on the stack.
 pub fn value_room(build: &Builder) -> Value {
-    const MOST_BYTES: u32 = 64;
-    let room = build.alloca(build.array(build.i8, MOST_BYTES.into()));
-    room.set_alignment(MOST_BYTES);
+    const MAX_BYTES: u32 = 64;
+    let room = build.alloca(build.array(build.i8, MAX_BYTES.into()));
+    room.set_alignment(MAX_BYTES);
     room
 }
 

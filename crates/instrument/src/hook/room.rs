@@ -6,20 +6,21 @@
 //! landing pads and at indirect targets check, and one on each way back in a loop. Larger bodies
 //! check in every group.
 
-use super::events::{At, Details, Event};
+use super::events::{Details, Event, EventsBefore};
 use super::flow::Group;
-use crate::llvm::{Block, Value};
+use crate::llvm::{BasicBlock, Value};
 use crashpoint_abi::flow::{ENTER_BYTES, LANDED_BYTES, ROOM_BYTES};
 use llvm_sys::LLVMOpcode;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Decides for all groups of a body, and adds groups that do nothing but check.
-pub fn decide(list: &mut Vec<At>, blocks: &[Vec<Value>]) {
+pub fn decide(list: &mut Vec<EventsBefore>, blocks: &[Vec<Value>]) {
     let total: usize = groups(list).map(Group::most_bytes).sum();
     let small = total + ENTER_BYTES + LANDED_BYTES < ROOM_BYTES;
-    let mut ends = match small {
-        true => back_edge_ends(blocks),
-        false => FxHashSet::default(),
+    let mut ends = if small {
+        back_edge_ends(blocks)
+    } else {
+        FxHashSet::default()
     };
     for at in list.iter_mut() {
         let goes_back = ends.contains(&at.anchor);
@@ -45,7 +46,7 @@ pub fn decide(list: &mut Vec<At>, blocks: &[Vec<Value>]) {
         .filter_map(|block| block.last().copied())
         .collect();
     bare.retain(|end| ends.contains(end));
-    list.extend(bare.into_iter().map(|anchor| At {
+    list.extend(bare.into_iter().map(|anchor| EventsBefore {
         anchor,
         events: vec![check()],
     }));
@@ -63,13 +64,13 @@ fn check() -> Event {
     })
 }
 
-fn is_landing_pad(block: Block) -> bool {
+fn is_landing_pad(block: BasicBlock) -> bool {
     block
         .first_behind_phis()
         .is_opcode(LLVMOpcode::LLVMLandingPad)
 }
 
-fn groups(list: &[At]) -> impl Iterator<Item = &Group> {
+fn groups(list: &[EventsBefore]) -> impl Iterator<Item = &Group> {
     list.iter()
         .flat_map(|at| &at.events)
         .filter_map(|event| match event {
@@ -86,7 +87,7 @@ fn back_edge_ends(blocks: &[Vec<Value>]) -> FxHashSet<Value> {
         OnPath,
         Done,
     }
-    let numbers: FxHashMap<Block, usize> = blocks
+    let numbers: FxHashMap<BasicBlock, usize> = blocks
         .iter()
         .enumerate()
         .map(|(number, block)| (block[0].block(), number))
@@ -96,7 +97,7 @@ fn back_edge_ends(blocks: &[Vec<Value>]) -> FxHashSet<Value> {
         .map(|block| {
             let end = block.last().expect("a block ends with a terminator");
             // Edges of invokes may lead through blocks of our own.
-            let through = |to: Block| {
+            let through = |to: BasicBlock| {
                 numbers.get(&to).copied().or_else(|| {
                     let beyond = to.terminator().successors();
                     beyond.first().and_then(|to| numbers.get(to).copied())

@@ -1,6 +1,6 @@
 //! Building instructions and constants.
 
-use super::{Block, Meta, Module, Type, Value, c_string, ffi, shim};
+use super::{BasicBlock, Meta, Module, Type, Value, c_string, ffi, shim};
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMBuilderRef;
 use llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
@@ -22,7 +22,7 @@ pub struct Builder {
 }
 
 /// A place before an instruction.
-pub struct Place(llvm_sys::prelude::LLVMValueRef);
+pub struct InsertPoint(llvm_sys::prelude::LLVMValueRef);
 
 impl Drop for Builder {
     fn drop(&mut self) {
@@ -62,26 +62,26 @@ impl Builder {
     }
 
     /// Inserts at the very front of a block, where only a phi may stand.
-    pub fn at_front(&self, block: Block) {
+    pub fn at_front(&self, block: BasicBlock) {
         let first = ffi!(LLVMGetFirstInstruction(block.0));
         ffi!(LLVMPositionBuilderBeforeInstrAndDbgRecords(self.raw, first));
     }
 
-    pub fn at_end(&self, block: Block) {
+    pub fn at_end(&self, block: BasicBlock) {
         ffi!(LLVMPositionBuilderAtEnd(self.raw, block.0));
     }
 
     /// The block that instructions are inserted into.
-    pub fn block(&self) -> Block {
-        Block(ffi!(LLVMGetInsertBlock(self.raw)))
+    pub fn block(&self) -> BasicBlock {
+        BasicBlock(ffi!(LLVMGetInsertBlock(self.raw)))
     }
 
     /// Where instructions are inserted, to return to.
-    pub fn place(&self) -> Place {
-        Place(ffi!(shim::cp_insert_point(self.raw)))
+    pub fn place(&self) -> InsertPoint {
+        InsertPoint(ffi!(shim::cp_insert_point(self.raw)))
     }
 
-    pub fn return_to(&self, place: Place) {
+    pub fn return_to(&self, place: InsertPoint) {
         match Value::some(place.0) {
             Some(instruction) => self.before(instruction),
             None => ffi!(LLVMClearInsertionPosition(self.raw)),
@@ -347,7 +347,7 @@ impl Builder {
         )))
     }
 
-    pub fn phi(&self, ty: Type, incoming: &[(Value, Block)]) -> Value {
+    pub fn phi(&self, ty: Type, incoming: &[(Value, BasicBlock)]) -> Value {
         let phi = self.ours(ffi!(LLVMBuildPhi(self.raw, ty.0, c"".as_ptr())));
         for (value, block) in incoming {
             let (mut value, mut block) = (value.0, block.0);
@@ -370,11 +370,11 @@ impl Builder {
         )))
     }
 
-    pub fn branch(&self, to: Block) {
+    pub fn branch(&self, to: BasicBlock) {
         self.ours(ffi!(LLVMBuildBr(self.raw, to.0)));
     }
 
-    pub fn branch_if(&self, condition: Value, then: Block, otherwise: Block) -> Value {
+    pub fn branch_if(&self, condition: Value, then: BasicBlock, otherwise: BasicBlock) -> Value {
         self.ours(ffi!(LLVMBuildCondBr(
             self.raw,
             condition.0,
@@ -383,7 +383,7 @@ impl Builder {
         )))
     }
 
-    pub fn switch(&self, value: Value, default: Block, cases: &[(Value, Block)]) {
+    pub fn switch(&self, value: Value, default: BasicBlock, cases: &[(Value, BasicBlock)]) {
         let switch = ffi!(LLVMBuildSwitch(
             self.raw,
             value.0,
@@ -409,12 +409,12 @@ impl Builder {
     }
 
     /// Splits the block before an instruction; returns the block that begins with it.
-    pub fn split(&self, before: Value) -> Block {
-        Block(ffi!(shim::cp_split(before.0)))
+    pub fn split(&self, before: Value) -> BasicBlock {
+        BasicBlock(ffi!(shim::cp_split(before.0)))
     }
 
     /// Ends a block in another way.
-    pub fn replace_terminator(&self, block: Block, end: impl FnOnce(&Builder)) {
+    pub fn replace_terminator(&self, block: BasicBlock, end: impl FnOnce(&Builder)) {
         let old = block.terminator();
         self.before(old);
         end(self);

@@ -15,7 +15,7 @@ mod value;
 
 pub use builder::Builder;
 pub use debug::Meta;
-pub use shapes::{Block, Type};
+pub use shapes::{BasicBlock, Type};
 pub use value::Value;
 
 use llvm_sys::core::*;

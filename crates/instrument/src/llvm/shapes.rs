@@ -10,9 +10,9 @@ use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 use std::ffi::CStr;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Block(pub LLVMBasicBlockRef);
+pub struct BasicBlock(pub LLVMBasicBlockRef);
 
-impl Block {
+impl BasicBlock {
     pub fn instructions(self) -> Vec<Value> {
         Value::list(ffi!(LLVMGetFirstInstruction(self.0)), |i| {
             ffi!(LLVMGetNextInstruction(i))

@@ -1,6 +1,6 @@
 //! Values: instructions, parameters, constants, globals and functions.
 
-use super::{Block, Meta, Module, Type, bytes, c_string, disposed, ffi, owned, shim};
+use super::{BasicBlock, Meta, Module, Type, bytes, c_string, disposed, ffi, owned, shim};
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMValueRef;
 use llvm_sys::{
@@ -131,10 +131,10 @@ impl Value {
     }
 
     /// Function and block of a block address.
-    pub fn block_address(self) -> (Value, Block) {
+    pub fn block_address(self) -> (Value, BasicBlock) {
         (
             Value(ffi!(shim::cp_block_address_function(self.0))),
-            Block(ffi!(shim::cp_block_address_block(self.0))),
+            BasicBlock(ffi!(shim::cp_block_address_block(self.0))),
         )
     }
 
@@ -246,18 +246,18 @@ impl Value {
         ffi!(shim::cp_parameter_on_stack(self.0))
     }
 
-    pub fn blocks(self) -> Vec<Block> {
+    pub fn blocks(self) -> Vec<BasicBlock> {
         let mut found = Vec::new();
         let mut next = ffi!(LLVMGetFirstBasicBlock(self.0));
         while !next.is_null() {
-            found.push(Block(next));
+            found.push(BasicBlock(next));
             next = ffi!(LLVMGetNextBasicBlock(next));
         }
         found
     }
 
-    pub fn append_block(self, module: Module) -> Block {
-        Block(ffi!(LLVMAppendBasicBlockInContext(
+    pub fn append_block(self, module: Module) -> BasicBlock {
+        BasicBlock(ffi!(LLVMAppendBasicBlockInContext(
             module.context(),
             self.0,
             c"".as_ptr()
@@ -320,7 +320,7 @@ impl Value {
         ffi!(shim::cp_strip_entry_hooks(self.0));
     }
 
-    pub fn forward_to(self, to: Value, at: Block, may_inline: bool) {
+    pub fn forward_to(self, to: Value, at: BasicBlock, may_inline: bool) {
         ffi!(shim::cp_forward(self.0, to.0, at.0, may_inline));
     }
 
@@ -384,19 +384,19 @@ impl Value {
         Value::some(ffi!(LLVMGetNextInstruction(self.0)))
     }
 
-    pub fn block(self) -> Block {
-        Block(ffi!(LLVMGetInstructionParent(self.0)))
+    pub fn block(self) -> BasicBlock {
+        BasicBlock(ffi!(LLVMGetInstructionParent(self.0)))
     }
 
-    pub fn successors(self) -> Vec<Block> {
+    pub fn successors(self) -> Vec<BasicBlock> {
         let count = ffi!(LLVMGetNumSuccessors(self.0));
         (0..count)
-            .map(|index| Block(ffi!(LLVMGetSuccessor(self.0, index))))
+            .map(|index| BasicBlock(ffi!(LLVMGetSuccessor(self.0, index))))
             .collect()
     }
 
     /// Values and targets of a switch, without the default.
-    pub fn switch_cases(self) -> Vec<(Value, Block)> {
+    pub fn switch_cases(self) -> Vec<(Value, BasicBlock)> {
         // Operands are the value, the default, then pairs.
         self.successors()
             .into_iter()
@@ -468,11 +468,11 @@ impl Value {
             .collect()
     }
 
-    pub fn incoming(self) -> Vec<(Block, Value)> {
+    pub fn incoming(self) -> Vec<(BasicBlock, Value)> {
         (0..ffi!(LLVMCountIncoming(self.0)))
             .map(|i| {
                 (
-                    Block(ffi!(LLVMGetIncomingBlock(self.0, i))),
+                    BasicBlock(ffi!(LLVMGetIncomingBlock(self.0, i))),
                     Value(ffi!(LLVMGetIncomingValue(self.0, i))),
                 )
             })
@@ -566,16 +566,16 @@ impl Value {
         ffi!(shim::cp_forget_call_effects(self.0));
     }
 
-    pub fn invoke_normal(self) -> Block {
-        Block(ffi!(LLVMGetNormalDest(self.0)))
+    pub fn invoke_normal(self) -> BasicBlock {
+        BasicBlock(ffi!(LLVMGetNormalDest(self.0)))
     }
 
-    pub fn invoke_unwind(self) -> Block {
-        Block(ffi!(LLVMGetUnwindDest(self.0)))
+    pub fn invoke_unwind(self) -> BasicBlock {
+        BasicBlock(ffi!(LLVMGetUnwindDest(self.0)))
     }
 
-    pub fn split_normal_edge(self) -> Block {
-        Block(ffi!(shim::cp_split_normal_edge(self.0)))
+    pub fn split_normal_edge(self) -> BasicBlock {
+        BasicBlock(ffi!(shim::cp_split_normal_edge(self.0)))
     }
 
     /// Of a conditional branch: how often each way is taken.

@@ -182,9 +182,10 @@ impl Lowering {
     }
 
     fn opaque(&mut self, inst: Value) -> Op {
-        let successors = match inst.is_terminator() {
-            true => inst.successors(),
-            false => Vec::new(),
+        let successors = if inst.is_terminator() {
+            inst.successors()
+        } else {
+            Vec::new()
         };
         let operands: Vec<Value> = inst
             .operands()
@@ -271,9 +272,10 @@ impl Lowering {
     }
 
     pub fn store_bytes(&self, ty: Type) -> u64 {
-        match ty.is_sized() && !ty.is_scalable() {
-            true => ty.store_bytes(self.module),
-            false => 0,
+        if ty.is_sized() && !ty.is_scalable() {
+            ty.store_bytes(self.module)
+        } else {
+            0
         }
     }
 }

@@ -11,7 +11,7 @@ mod locations;
 mod types;
 
 use crate::action::{self, Action};
-use crate::llvm::{self, Block, Value};
+use crate::llvm::{self, BasicBlock, Value};
 use crate::mode::{Mode, Modes};
 use crate::quiet;
 use crashpoint_ir::{
@@ -59,7 +59,7 @@ pub struct Lowering {
     sites: Vec<Site>,
     /// Of the function being lowered.
     values: FxHashMap<Value, ValueId>,
-    blocks: FxHashMap<Block, BlockId>,
+    blocks: FxHashMap<BasicBlock, BlockId>,
 }
 
 /// Lowers the whole module.
@@ -240,9 +240,10 @@ impl Lowering {
             .map(|&instruction| Action::of(self.module, instruction))
             .collect();
         let all = bodies.iter().flatten().copied();
-        let roots = match hooked {
-            true => roots(self.module, all.zip(&actions)),
-            false => FxHashSet::default(),
+        let roots = if hooked {
+            roots(self.module, all.zip(&actions))
+        } else {
+            FxHashSet::default()
         };
         for (parameter, root) in parameters.iter().zip(&mut plan.parameter_roots) {
             *root = roots.contains(parameter);
@@ -281,7 +282,7 @@ impl Lowering {
     }
 
     /// Numbers the values and blocks of a function, which becomes the current one.
-    fn number(&mut self, blocks: &[Block], bodies: &[Vec<Value>], parameters: &[Value]) {
+    fn number(&mut self, blocks: &[BasicBlock], bodies: &[Vec<Value>], parameters: &[Value]) {
         self.values.clear();
         self.blocks.clear();
         for (index, &block) in blocks.iter().enumerate() {
@@ -296,7 +297,7 @@ impl Lowering {
         }
     }
 
-    fn block(&self, block: Block) -> BlockId {
+    fn block(&self, block: BasicBlock) -> BlockId {
         self.blocks[&block]
     }
 
@@ -306,7 +307,7 @@ impl Lowering {
 }
 
 /// The instructions of a block that are the program's.
-pub fn body(block: Block) -> Vec<Value> {
+pub fn body(block: BasicBlock) -> Vec<Value> {
     block
         .instructions()
         .into_iter()

@@ -7,7 +7,7 @@ use super::reference::{Machine, Op, Step, Stores};
 use super::{MemoryWalker, Model};
 use crate::graph::{Cut, NodeId, Walker as _};
 use crashpoint_trace::{
-    ContextId, Event, EventKind, FenceKind, FileIndex, FlushKind, Place, PmAddress, SiteId,
+    ContextId, Event, EventKind, FenceKind, FileIndex, FlushKind, PmAddress, PmPlace, SiteId,
     StoreKind, ThreadIndex,
 };
 use num_bigint::BigUint;
@@ -15,13 +15,13 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// Where a word of a unit of the machine is.
-pub(super) fn place(model: Model, unit: usize, word: usize) -> Place {
+pub(super) fn place(model: Model, unit: usize, word: usize) -> PmPlace {
     let size = match model {
         Model::X86 | Model::Eadr => 64,
         Model::Msync => 4096,
     };
     let pm = PmAddress::new(FileIndex(0), (unit * size + word * 8) as u64);
-    Place { address: pm.0, pm }
+    PmPlace { address: pm.0, pm }
 }
 
 pub(super) fn feed(walker: &mut MemoryWalker, order: usize, Step { thread, op }: Step) {

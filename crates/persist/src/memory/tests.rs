@@ -4,7 +4,7 @@
 use super::*;
 use crate::graph::{Chain, Fed, Frontier, Implication, NodeId, Walker as _, count_within};
 use crashpoint_trace::{
-    ContextId, Event, EventKind, FenceKind, FileIndex, FlushKind, Place, PmAddress, SiteId,
+    ContextId, Event, EventKind, FenceKind, FileIndex, FlushKind, PmAddress, PmPlace, SiteId,
     StoreKind, ThreadIndex,
 };
 use num_bigint::BigUint;
@@ -15,9 +15,9 @@ struct Tape {
     order: u64,
 }
 
-fn at(offset: u64) -> Place {
+fn at(offset: u64) -> PmPlace {
     let pm = PmAddress::new(FileIndex(0), offset);
-    Place { address: pm.0, pm }
+    PmPlace { address: pm.0, pm }
 }
 
 impl Tape {

@@ -3,7 +3,7 @@
 use super::bytes::{self, Encoded};
 use super::operands::{Meant, Operands, widthless};
 use super::text::Instruction;
-use super::{Assembly, Effect, Length, Place};
+use super::{AddressOperand, Assembly, Effect, Length};
 use crashpoint_abi::record::{FenceKind, FlushKind};
 
 /// Mnemonics that do not access memory (or only fetch it), whatever their operands.
@@ -189,12 +189,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn register_place(&self, register: &str) -> Option<Place> {
+    fn register_place(&self, register: &str) -> Option<AddressOperand> {
         if self.changed.iter().any(|name| name == register) {
             return None;
         }
         let argument = self.operands.argument_in(register)?;
-        Some(Place {
+        Some(AddressOperand {
             argument,
             offset: 0,
         })
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
 
     fn store_at(
         &mut self,
-        place: Option<Place>,
+        place: Option<AddressOperand>,
         length: Length,
         (locked, nontemporal): (bool, bool),
         text: &str,

@@ -42,7 +42,7 @@ pub struct Argument {
 
 /// An address: an argument plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct AddressOperand {
     pub argument: u32,
     pub offset: i64,
 }
@@ -61,17 +61,17 @@ pub enum Length {
 pub enum Effect {
     Flush {
         kind: FlushKind,
-        place: Place,
+        place: AddressOperand,
     },
     Fence(FenceKind),
     Store {
-        place: Place,
+        place: AddressOperand,
         length: Length,
         locked: bool,
         nontemporal: bool,
     },
     Load {
-        place: Place,
+        place: AddressOperand,
         length: Length,
     },
     Unknown(String),

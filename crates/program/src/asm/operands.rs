@@ -1,6 +1,6 @@
 //! Tying operands of the text to arguments of the call.
 
-use super::{Argument, Place};
+use super::{AddressOperand, Argument};
 
 /// One operand of the statement, as its constraint describes it.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub enum Meant {
     Immediate,
     /// Memory at an address that we know.
     Memory {
-        place: Place,
+        place: AddressOperand,
         element_bytes: Option<u64>,
     },
     /// Memory on the stack.
@@ -138,7 +138,7 @@ impl Operands {
                     .argument
                     .expect("an indirect operand has an argument");
                 Meant::Memory {
-                    place: Place {
+                    place: AddressOperand {
                         argument,
                         offset: 0,
                     },
@@ -172,7 +172,7 @@ impl Operands {
         };
         match (argument, offset) {
             (Some(argument), Some(offset)) => Meant::Memory {
-                place: Place { argument, offset },
+                place: AddressOperand { argument, offset },
                 element_bytes: None,
             },
             _ => Meant::Elsewhere,
@@ -211,7 +211,7 @@ impl Operands {
         };
         match (argument, offset) {
             (Some(argument), Some(offset)) => Meant::Memory {
-                place: Place { argument, offset },
+                place: AddressOperand { argument, offset },
                 element_bytes,
             },
             _ => Meant::Elsewhere,

@@ -1,6 +1,6 @@
 //! Assembly as real programs write it.
 
-use super::{Argument, Assembly, Effect, Length, Place};
+use super::{AddressOperand, Argument, Assembly, Effect, Length};
 use crashpoint_abi::record::{FenceKind, FlushKind};
 
 const POINTER: Argument = Argument {
@@ -25,8 +25,8 @@ fn effects(text: &str, constraints: &str, arguments: &[Argument]) -> Vec<Effect>
     .effects()
 }
 
-fn at(argument: u32) -> Place {
-    Place {
+fn at(argument: u32) -> AddressOperand {
+    AddressOperand {
         argument,
         offset: 0,
     }
@@ -178,7 +178,7 @@ fn moves_to_memory_are_stores() {
     assert_eq!(
         effects("movb $$1, 16($0)", "r", &[POINTER]),
         vec![Effect::Store {
-            place: Place {
+            place: AddressOperand {
                 argument: 0,
                 offset: 16
             },

@@ -87,7 +87,7 @@ impl<'a> From<&'a finding::Crash> for Crash<'a> {
             found: &crash.found,
             states: crash.states,
             found_by: &crash.found_by,
-            mended: crash.mended,
+            mended: crash.fix_verified,
             possible_on: &crash.possible_on,
             impossible_on: &crash.impossible_on,
             confirmed: crash.confirmed.as_ref().map(Confirmed::from),

@@ -19,11 +19,10 @@ pub fn begin(server: &Server, request: &Request) {
         sys::exit(1);
     }
     // A session for each run costs a third of a fork: the kernel schedules sessions as groups.
-    match server.has_session {
-        true => system::new_group(),
-        false => {
-            system::new_session();
-        }
+    if server.has_session {
+        system::new_group()
+    } else {
+        system::new_session();
     }
     if let Some(ignored) = server.child_signal {
         let _ = system::disposition(libc::SIGCHLD, Some(ignored));

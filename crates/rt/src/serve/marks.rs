@@ -111,7 +111,7 @@ pub fn know(device: u64, inode: u64, number: u32) {
 
 /// Where the marks of a region are.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
+pub struct MarkRange {
     /// The address of those of its first byte, and of the marks of what was stored.
     pub loaded: u64,
     pub stored: u64,
@@ -119,27 +119,27 @@ pub struct Place {
     pub span: u64,
 }
 
-pub fn of(region: &Region) -> Place {
+pub fn of(region: &Region) -> MarkRange {
     let number = region.file as u32;
     let found = NUMBERS
         .iter()
         .position(|known| known.load(Ordering::Acquire) == number)
         .and_then(entry);
     let Some(file) = found else {
-        return Place::default();
+        return MarkRange::default();
     };
     let most = LENGTH.load(Ordering::Relaxed);
     let length = file.length.div_ceil(BYTES_PER_MARKS);
     let is_inside = |start: u64| start.checked_add(length).is_some_and(|end| end <= most);
     if !is_inside(file.offset) || !is_inside(file.stored) {
-        return Place::default();
+        return MarkRange::default();
     }
     let start = HEADER.load(Ordering::Relaxed) as u64 + region.offset / BYTES_PER_MARKS;
     let span = file
         .length
         .saturating_sub(region.offset)
         .min(region.length());
-    Place {
+    MarkRange {
         loaded: start + file.offset,
         stored: start + file.stored,
         span,
@@ -184,12 +184,11 @@ pub fn escape(state: &mut State, site: u32, address: u64) {
     if !super::marks_loads() || !state.is_persistent(address) {
         return;
     }
-    match state.own.escape_frame.is_null() {
-        true => count_escaped(1),
+    if state.own.escape_frame.is_null() {
+        count_escaped(1);
+    } else {
         // The last one did not enter.
-        false => {
-            super::note(notes::UNMARKED_READS);
-        }
+        super::note(notes::UNMARKED_READS);
     }
     state.own.escape_frame = state.thread.frame;
     state.own.escape_site = site;

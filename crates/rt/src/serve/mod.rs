@@ -75,9 +75,10 @@ fn take_notes() -> u32 {
         Some(notes) => notes.swap(0, Ordering::Relaxed),
         None => 0,
     };
-    match marks::take_escaped() {
-        true => noted | notes::UNMARKED_READS,
-        false => noted,
+    if marks::take_escaped() {
+        noted | notes::UNMARKED_READS
+    } else {
+        noted
     }
 }
 

@@ -10,10 +10,10 @@
 //! left with nothing stored to it, and nothing to the same bytes elsewhere, the note is taken back.
 
 use super::marks;
-use crate::files::{Entry, Index};
+use crate::files::{FileEntry, Index};
 use crate::lock::Guard;
 use crate::pagemap;
-use crate::placement::Request;
+use crate::placement::MapRequest;
 use crate::regions::{REGIONS, Region};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crashpoint_abi::serve::notes;
@@ -25,7 +25,7 @@ static DOUBTFUL: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
 static ARE_APART: AtomicBool = AtomicBool::new(false);
 
 /// A file was mapped, and its region is not yet known.
-pub fn mapped(index: Index, entry: &Entry, request: &Request, address: usize) {
+pub fn mapped(index: Index, entry: &FileEntry, request: &MapRequest, address: usize) {
     let identity = &entry.identity;
     if super::marks_loads() && entry.home == 0 {
         marks::know(identity.device, identity.inode, index.number());

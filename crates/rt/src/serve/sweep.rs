@@ -7,7 +7,7 @@
 //! so that no process id is given anew between the look and the kill.
 
 use super::system;
-use crate::memory::Block;
+use crate::memory::ScratchBlock;
 use crate::others;
 use crate::run::Slot;
 use crate::sys::{self, File, Path};
@@ -29,13 +29,13 @@ const CAPACITY: usize = 1 << 16;
 
 /// All processes there are, by number.
 struct Table {
-    block: Block,
+    block: ScratchBlock,
     count: usize,
 }
 
 impl Table {
     fn new() -> Option<Table> {
-        let block = Block::new(CAPACITY * size_of::<Process>()).ok()?;
+        let block = ScratchBlock::new(CAPACITY * size_of::<Process>()).ok()?;
         Some(Table { block, count: 0 })
     }
 
@@ -52,7 +52,7 @@ impl Table {
         else {
             return false;
         };
-        let Ok(mut names) = Block::new(16 * sys::PAGE_BYTES) else {
+        let Ok(mut names) = ScratchBlock::new(16 * sys::PAGE_BYTES) else {
             return false;
         };
         while let Ok(length @ 1..) = sys::read_folder(folder.number(), &mut names) {

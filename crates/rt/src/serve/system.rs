@@ -173,7 +173,7 @@ pub fn kill(process: i32, signal: c_int) -> Result<()> {
 }
 
 /// A child that has ended.
-pub struct Ended {
+pub struct ReapedChild {
     pub process: u32,
     pub status: c_int,
     pub user_us: u64,
@@ -181,7 +181,7 @@ pub struct Ended {
 }
 
 /// A child that has ended, if there is one. An error: there are no children.
-pub fn reap() -> Result<Option<Ended>> {
+pub fn reap() -> Result<Option<ReapedChild>> {
     let mut status: c_int = 0;
     // SAFETY: zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
@@ -192,7 +192,7 @@ pub fn reap() -> Result<Option<Ended>> {
     // SAFETY: both are writable.
     let process = unsafe { call(libc::SYS_wait4, &[anyone, status_at, options, usage_at]) }?;
     let microseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-    Ok((process != 0).then(|| Ended {
+    Ok((process != 0).then(|| ReapedChild {
         process: process as u32,
         status,
         user_us: microseconds(usage.ru_utime),

@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, Link, What};
 use crashpoint_abi::flow::Flow;
-use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, SyncKind};
+use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind, ThreadSync};
 
 #[test]
 fn every_hook_leaves_its_record() {
@@ -51,11 +51,11 @@ fn every_hook_leaves_its_record() {
         (8, What::Opaque),
         (9, What::Call(vec![1, u64::MAX])),
         (9, What::Return(42)),
-        (20, What::Sync(SyncKind::Acquire, p)),
+        (20, What::Sync(ThreadSync::Acquire, p)),
         (21, What::Store(StoreKind::Atomic, p + 3200, vec![1])),
         (22, What::Fence(FenceKind::Mfence)),
         (4, What::Unmap(p, 1 << 20)),
-        (u32::MAX, What::Sync(SyncKind::ProcessExit, 0)),
+        (u32::MAX, What::Sync(ThreadSync::ProcessExit, 0)),
     ];
     expected.extend(rest.map(|(site, what)| (site, vec![], what)));
     assert_eq!(found, expected);

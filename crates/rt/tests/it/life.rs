@@ -1,7 +1,7 @@
 //! However a process lives and ends, what it did is on record.
 
-use crate::support::{Bench, Link, Recording, Run, What};
-use crashpoint_abi::record::{StoreKind, SyncKind};
+use crate::support::{Bench, Link, Recording, What};
+use crashpoint_abi::record::{StoreKind, ThreadSync};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 
@@ -16,23 +16,15 @@ fn live(bench: &Bench, arguments: &[&str]) -> (Output, Recording) {
     (output, bench.recording())
 }
 
-/// Sites of all stores, in order.
-fn sites(run: &Run) -> Vec<u32> {
-    run.stores(StoreKind::Plain)
-        .into_iter()
-        .map(|(site, ..)| site)
-        .collect()
-}
-
 #[test]
 fn constructors_exit_handlers_and_destructors_are_recorded() {
     let bench = Bench::new();
     let (output, recording) = live(&bench, &["exit"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     let run = recording.run();
-    assert_eq!(sites(run), [2, 8, 9]);
+    assert_eq!(run.sites(StoreKind::Plain), [2, 8, 9]);
     assert_eq!(run.end(), Some(("exit", 5)));
-    assert_eq!(run.syncs(SyncKind::ProcessExit), [0]);
+    assert_eq!(run.syncs(ThreadSync::ProcessExit), [0]);
     assert_eq!(run.streams[&0].in_window, 0);
 }
 
@@ -46,7 +38,7 @@ fn quick_ends_are_recorded() {
         let (output, recording) = live(&bench, &[how]);
         assert_eq!(output.status.code(), Some(code));
         let run = recording.run();
-        assert_eq!(sites(run), [2]);
+        assert_eq!(run.sites(StoreKind::Plain), [2]);
         assert_eq!(run.end(), Some(line));
         assert_eq!(run.streams[&0].in_window, 0);
     }
@@ -57,7 +49,7 @@ fn an_aborted_process_leaves_a_readable_trace() {
     let bench = Bench::new();
     let (output, recording) = live(&bench, &["abort"]);
     assert_eq!(output.status.signal(), Some(6));
-    assert_eq!(sites(recording.run()), [2]);
+    assert_eq!(recording.run().sites(StoreKind::Plain), [2]);
     assert_eq!(recording.run().end(), None);
 }
 
@@ -83,7 +75,7 @@ fn a_stack_overflow_leaves_a_readable_trace() {
     let bench = Bench::new();
     let (output, recording) = live(&bench, &["overflow"]);
     assert_eq!(output.status.signal(), Some(11));
-    assert_eq!(sites(recording.run()), [2, 31, 31, 31]);
+    assert_eq!(recording.run().sites(StoreKind::Plain), [2, 31, 31, 31]);
 }
 
 #[test]
@@ -108,7 +100,7 @@ fn exec_begins_a_second_run_of_the_process() {
         (&0.into(), &1.into())
     );
     assert_eq!(first.end(), Some(("exec", 0)));
-    assert_eq!(sites(first), [2]);
+    assert_eq!(first.sites(StoreKind::Plain), [2]);
     assert_eq!(second.end(), Some(("exit", 5)));
     assert!(first.events().last().unwrap().order < second.events()[0].order);
     // The second one finds what the first one left, at the same place.
@@ -150,20 +142,20 @@ fn a_forked_child_records_under_its_own_name() {
         panic!("{:?}", recording.runs);
     };
     assert_eq!(child.meta[0]["parent"], parent.name.as_str());
-    assert_eq!(sites(parent), [2, 54, 8, 9]);
-    assert_eq!(sites(child), [52, 53]);
+    assert_eq!(parent.sites(StoreKind::Plain), [2, 54, 8, 9]);
+    assert_eq!(child.sites(StoreKind::Plain), [52, 53]);
     assert_eq!(child.end(), Some(("_exit", 4)));
     assert_eq!(child.base(), parent.base());
     assert_eq!(child.lines("module"), parent.lines("module"));
     assert_eq!(child.lines("file"), parent.lines("file"));
     assert_eq!(
-        parent.syncs(SyncKind::Fork),
+        parent.syncs(ThreadSync::Fork),
         [child.meta[0]["pid"].as_u64().unwrap()]
     );
     let fork = parent
         .events()
         .into_iter()
-        .find(|event| matches!(event.what, What::Sync(SyncKind::Fork, _)))
+        .find(|event| matches!(event.what, What::Sync(ThreadSync::Fork, _)))
         .unwrap();
     assert_eq!(fork.site, 51);
     let events = child.events();
@@ -191,6 +183,6 @@ fn children_in_borrowed_memory_do_no_harm() {
     assert_eq!(recording.runs.len(), 2);
     for run in &recording.runs {
         assert_eq!(run.end(), Some(("exit", 5)));
-        assert_eq!(sites(run), [2, 8, 9]);
+        assert_eq!(run.sites(StoreKind::Plain), [2, 8, 9]);
     }
 }

@@ -31,11 +31,7 @@ fn a_library_that_is_loaded_late_finds_the_pool() {
         record(&bench, &program, preload);
         let recording = bench.recording();
         let run = recording.run();
-        let sites: Vec<_> = run
-            .stores(StoreKind::Plain)
-            .iter()
-            .map(|store| store.0)
-            .collect();
+        let sites = run.sites(StoreKind::Plain);
         assert_eq!(sites, [101, 1101], "preload {preload}");
         let modules = run.lines("module");
         assert_eq!(modules.len(), 2);
@@ -77,11 +73,7 @@ fn a_static_program_is_recorded() {
     assert_eq!(recording.runs.len(), 2);
     assert_eq!(recording.runs[0].end(), Some(("exit", 4)));
     assert_eq!(recording.runs[1].end(), Some(("_exit", 4)));
-    let sites: Vec<_> = recording.runs[0]
-        .stores(StoreKind::Plain)
-        .iter()
-        .map(|store| store.0)
-        .collect();
+    let sites = recording.runs[0].sites(StoreKind::Plain);
     assert_eq!(sites, [2, 54, 8, 9]);
 }
 

@@ -35,13 +35,6 @@ fn mappings(run: &Run) -> Vec<(char, u64, u64, u32, u64)> {
         .collect()
 }
 
-fn sites(run: &Run, kind: StoreKind) -> Vec<u32> {
-    run.stores(kind)
-        .into_iter()
-        .map(|(site, ..)| site)
-        .collect()
-}
-
 #[test]
 fn free_hints_are_taken_and_others_go_to_our_area() {
     let bench = Bench::new();
@@ -71,7 +64,7 @@ fn a_fixed_mapping_replaces_what_was_there() {
         ('+', p + 3 * PAGE, PAGE, 1, 7 * PAGE),
     ];
     assert_eq!(mappings(run), expected);
-    assert_eq!(sites(run, StoreKind::Plain), [10, 12, 13]);
+    assert_eq!(run.sites(StoreKind::Plain), [10, 12, 13]);
     assert_eq!(run.stores(StoreKind::Foreign), []);
 }
 
@@ -132,7 +125,7 @@ fn mremap_grows_shrinks_moves_and_copies() {
         ('+', v, 2 * PAGE, 1, PAGE),
     ];
     assert_eq!(mappings(run), expected);
-    assert_eq!(sites(run, StoreKind::Plain), [10, 11, 12, 13, 14]);
+    assert_eq!(run.sites(StoreKind::Plain), [10, 11, 12, 13, 14]);
     assert_eq!(run.stores(StoreKind::Foreign), []);
 }
 
@@ -178,7 +171,7 @@ fn only_files_that_match_are_persistent() {
     map(&bench, "several", &[]);
     let recording = bench.recording();
     let run = recording.run();
-    assert_eq!(sites(run, StoreKind::Plain), [10, 11, 12]);
+    assert_eq!(run.sites(StoreKind::Plain), [10, 11, 12]);
     let files = run.lines("file");
     let numbers: Vec<u64> = files
         .iter()
@@ -212,7 +205,7 @@ fn a_file_that_is_made_anew_is_another_file() {
     let recording = bench.recording();
     let run = recording.run();
     assert_eq!(run.lines("file").len(), 3);
-    assert_eq!(sites(run, StoreKind::Plain), [10, 10, 10]);
+    assert_eq!(run.sites(StoreKind::Plain), [10, 10, 10]);
     assert_eq!(run.stores(StoreKind::Foreign), []);
 }
 

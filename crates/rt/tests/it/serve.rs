@@ -199,24 +199,19 @@ fn a_cancel_that_comes_too_late_is_forgotten() {
 }
 
 #[test]
-fn a_daemon_does_not_outlive_its_run() {
-    let bench = Bench::new();
-    let checker = served(&bench, &["daemon"]);
-    for _ in 0..2 {
-        let reply = checker.run(0);
-        assert_eq!((code(&reply), reply.ended), (5, ended::LEFTOVERS));
-        assert_eq!(checker.others(), [0u32; 0]);
-    }
-}
-
-#[test]
-fn a_fork_bomb_is_cleaned_up() {
-    let bench = Bench::new();
-    let checker = served(&bench, &["bomb"]);
-    for _ in 0..2 {
-        let reply = checker.run(0);
-        assert_eq!((code(&reply), reply.ended), (6, ended::LEFTOVERS));
-        assert_eq!(checker.others(), [0u32; 0]);
+fn daemons_and_fork_bombs_do_not_outlive_their_run() {
+    for (program, status) in [("daemon", 5), ("bomb", 6)] {
+        let bench = Bench::new();
+        let checker = served(&bench, &[program]);
+        for _ in 0..2 {
+            let reply = checker.run(0);
+            assert_eq!(
+                (code(&reply), reply.ended),
+                (status, ended::LEFTOVERS),
+                "{program}"
+            );
+            assert_eq!(checker.others(), [0u32; 0], "{program}");
+        }
     }
 }
 

@@ -21,12 +21,7 @@ fn a_storm_of_signals_leaves_both_streams_whole() {
     assert_eq!(run.streams.len(), 2);
     let [main, handler] = [&run.streams[&0], &run.streams[&1]];
     assert_eq!(main.system_thread, handler.system_thread);
-    let values: Vec<u64> = run
-        .stores(StoreKind::Plain)
-        .into_iter()
-        .filter(|(site, ..)| *site == 21)
-        .map(|(_, _, bytes)| u64::from_le_bytes(bytes.try_into().unwrap()))
-        .collect();
+    let values = run.values(21);
     assert!(values.len() >= 300);
     assert_eq!(values, (1..=values.len() as u64).collect::<Vec<_>>());
     assert!(
@@ -36,12 +31,7 @@ fn a_storm_of_signals_leaves_both_streams_whole() {
             .all(|event| [21, 22].contains(&event.site))
     );
     // All that the interrupted code did is there, in order.
-    let own: Vec<u64> = run
-        .stores(StoreKind::Plain)
-        .into_iter()
-        .filter(|(site, ..)| *site == 2)
-        .map(|(_, _, bytes)| u64::from_le_bytes(bytes.try_into().unwrap()))
-        .collect();
+    let own = run.values(2);
     assert_eq!(own, (0..own.len() as u64).collect::<Vec<_>>());
     assert_eq!(run.stores(StoreKind::Foreign), []);
 }
@@ -52,11 +42,7 @@ fn handlers_nest() {
     expect_success(&run(&bench, "nested"));
     let recording = bench.recording();
     let run = recording.run();
-    let sites: Vec<u32> = run
-        .stores(StoreKind::Plain)
-        .iter()
-        .map(|store| store.0)
-        .collect();
+    let sites = run.sites(StoreKind::Plain);
     assert_eq!(sites, [3, 31, 31, 4]);
     assert_eq!(run.streams.len(), 3);
 }
@@ -85,12 +71,7 @@ fn the_program_sees_its_own_handlers() {
     let bench = Bench::new();
     expect_success(&run(&bench, "faces"));
     let recording = bench.recording();
-    let sites: Vec<u32> = recording
-        .run()
-        .stores(StoreKind::Plain)
-        .iter()
-        .map(|store| store.0)
-        .collect();
+    let sites = recording.run().sites(StoreKind::Plain);
     assert_eq!(sites, [21, 21]);
 }
 

@@ -166,7 +166,7 @@ pub enum What {
     Opaque,
     Call(Vec<u64>),
     Return(u64),
-    Sync(record::SyncKind, u64),
+    Sync(record::ThreadSync, u64),
     Map {
         address: u64,
         length: u64,
@@ -419,6 +419,23 @@ impl Run {
         base.expect("a mapping")
     }
 
+    /// Sites of the stores of a kind, in order.
+    pub fn sites(&self, kind: record::StoreKind) -> Vec<u32> {
+        self.stores(kind)
+            .into_iter()
+            .map(|(site, ..)| site)
+            .collect()
+    }
+
+    /// Values of eight bytes that a site stored, in order.
+    pub fn values(&self, site: u32) -> Vec<u64> {
+        let stores = self.stores(record::StoreKind::Plain).into_iter();
+        stores
+            .filter(|store| store.0 == site)
+            .map(|(_, _, bytes)| u64::from_le_bytes(bytes.try_into().unwrap()))
+            .collect()
+    }
+
     /// Stores of a kind: site, offset from the first mapping, bytes.
     pub fn stores(&self, kind: record::StoreKind) -> Vec<(u32, u64, Vec<u8>)> {
         let base = self.base();
@@ -437,7 +454,7 @@ impl Run {
             .collect()
     }
 
-    pub fn syncs(&self, kind: record::SyncKind) -> Vec<u64> {
+    pub fn syncs(&self, kind: record::ThreadSync) -> Vec<u64> {
         self.events()
             .into_iter()
             .filter_map(|event| match event.what {

@@ -1,7 +1,7 @@
 //! Threads have streams of their own in one order.
 
 use crate::support::{Bench, Link, What, expect_success};
-use crashpoint_abi::record::{StoreKind, SyncKind};
+use crashpoint_abi::record::{StoreKind, ThreadSync};
 use std::collections::BTreeSet;
 
 #[test]
@@ -10,10 +10,10 @@ fn threads_record_side_by_side_in_one_order() {
     let recording = bench.record("threads.c", &["pool"]);
     let run = recording.run();
     assert_eq!(run.streams.len(), 8);
-    let created = run.syncs(SyncKind::Create);
+    let created = run.syncs(ThreadSync::Create);
     assert_eq!(created, [1, 2, 3, 4, 5, 6, 7]);
-    assert_eq!(run.syncs(SyncKind::Join), [1, 2, 3, 4]);
-    for kind in [SyncKind::Start, SyncKind::ThreadExit] {
+    assert_eq!(run.syncs(ThreadSync::Join), [1, 2, 3, 4]);
+    for kind in [ThreadSync::Start, ThreadSync::ThreadExit] {
         let numbers: BTreeSet<u64> = run.syncs(kind).into_iter().collect();
         assert_eq!(numbers, (1..=7).collect(), "{kind:?}");
     }
@@ -40,12 +40,7 @@ fn threads_record_side_by_side_in_one_order() {
         1
     );
     // Under the lock, values follow the order.
-    let counts: Vec<u64> = run
-        .stores(StoreKind::Plain)
-        .into_iter()
-        .filter(|(site, ..)| *site == 21)
-        .map(|(_, _, bytes)| u64::from_le_bytes(bytes.try_into().unwrap()))
-        .collect();
+    let counts = run.values(21);
     assert_eq!(counts, (1..=800).collect::<Vec<_>>());
     let orders: BTreeSet<u64> = run.events().iter().map(|event| event.order).collect();
     assert_eq!(orders.len(), run.events().len());
@@ -64,9 +59,9 @@ fn a_thread_starts_after_it_was_created() {
         at.unwrap()
     };
     for number in 1..=7 {
-        let create = place(SyncKind::Create, number);
-        assert!(create < place(SyncKind::Start, number));
-        assert!(place(SyncKind::Start, number) < place(SyncKind::ThreadExit, number));
+        let create = place(ThreadSync::Create, number);
+        assert!(create < place(ThreadSync::Start, number));
+        assert!(place(ThreadSync::Start, number) < place(ThreadSync::ThreadExit, number));
         if number <= 4 {
             assert_eq!(events[create].site, 2);
         }
@@ -82,7 +77,7 @@ fn threads_work_in_a_static_program() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "800\n");
     let recording = bench.recording();
     let run = recording.run();
-    assert_eq!(run.syncs(SyncKind::Create), [1, 2, 3, 4, 5, 6, 7]);
-    assert_eq!(run.syncs(SyncKind::ThreadExit).len(), 7);
+    assert_eq!(run.syncs(ThreadSync::Create), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(run.syncs(ThreadSync::ThreadExit).len(), 7);
     assert_eq!(run.end(), Some(("exit", 0)));
 }

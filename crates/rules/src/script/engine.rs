@@ -4,7 +4,7 @@ use super::event::{self, ScriptEvent};
 use super::host::{self, Host, Memory, Raised};
 use super::tables;
 use crate::rule::Path;
-use crate::{Finding, MODEL, RuleId, Step};
+use crate::{HistoryStep, MODEL, RuleFinding, RuleId};
 use crashpoint_persist::memory::Origins;
 use crashpoint_trace::{PmAddress, ProcessIndex};
 use rhai::{
@@ -209,9 +209,9 @@ impl Script {
         &self,
         origins: &Origins,
         totals: &FxHashMap<Path, u64>,
-    ) -> Vec<Finding> {
+    ) -> Vec<RuleFinding> {
         let raised = std::mem::take(&mut self.host.borrow_mut().raised);
-        let mut merged: FxHashMap<Path, Finding> = FxHashMap::default();
+        let mut merged: FxHashMap<Path, RuleFinding> = FxHashMap::default();
         for (origin, raised) in raised {
             let info = origins.info(origin);
             let path = (info.site, info.context);
@@ -238,10 +238,10 @@ impl Script {
         path: Path,
         totals: &FxHashMap<Path, u64>,
         raised: Raised,
-    ) -> Finding {
+    ) -> RuleFinding {
         let steps = raised.history.iter().map(|(event, what)| {
             let info = origins.info(event.0.who.origin);
-            Step {
+            HistoryStep {
                 order: event.0.who.order,
                 what: what.clone(),
                 site: info.site,
@@ -249,9 +249,9 @@ impl Script {
                 thread: info.thread,
             }
         });
-        let mut history: Vec<Step> = steps.collect();
+        let mut history: Vec<HistoryStep> = steps.collect();
         history.sort_by_key(|step| step.order);
-        Finding {
+        RuleFinding {
             rule: self.id.clone(),
             severity: raised.severity,
             site: path.0,

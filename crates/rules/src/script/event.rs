@@ -1,6 +1,6 @@
 //! An event as a script sees it.
 
-use crate::Names;
+use crate::ProgramInfo;
 use crashpoint_persist::memory::x86::{Flushed, Who};
 use crashpoint_trace::{ContextId, FenceKind, FlushKind, PmAddress, StoreKind};
 use rhai::{Array, Dynamic, Engine, INT, ImmutableString};
@@ -17,10 +17,12 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
-    pub(crate) fn of(&mut self, names: &dyn Names, context: ContextId) -> Stack {
+    pub(crate) fn of(&mut self, program_info: &dyn ProgramInfo, context: ContextId) -> Stack {
         let known = self.known.entry(context).or_insert_with(|| {
-            let callers = std::iter::successors(names.caller(context), |(at, _)| names.caller(*at));
-            let callees = callers.map(|(_, site)| names.callee(site).unwrap_or("").into());
+            let callers = std::iter::successors(program_info.caller(context), |(at, _)| {
+                program_info.caller(*at)
+            });
+            let callees = callers.map(|(_, site)| program_info.callee(site).unwrap_or("").into());
             callees.collect()
         });
         known.clone()

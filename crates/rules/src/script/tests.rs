@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{BASE, Tape, begun, brief};
-use crate::{Config, Finding, Linter, Outcome, RULES, Severity};
+use crate::{Config, LintOutcome, Linter, RULES, RuleFinding, Severity};
 use proptest::prelude::*;
 
 const DOUBLE_LOG: &str = include_str!("../../../../rules/double_log.rhai");
@@ -20,7 +20,7 @@ fn config(only: &[&str]) -> Config {
     config
 }
 
-fn run(tape: &Tape, file: &str, source: &str) -> Outcome {
+fn run(tape: &Tape, file: &str, source: &str) -> LintOutcome {
     let mut linter = Linter::new(config(&[]), tape);
     linter.add_script(Script::compile(file, source).expect("a correct script"));
     tape.play(&mut linter);
@@ -151,7 +151,7 @@ fn findings_are_merged_by_place_and_call_path() {
         brief(&findings),
         [("my_rule".to_owned(), 1, 3), ("my_rule".to_owned(), 1, 1)]
     );
-    let Finding {
+    let RuleFinding {
         severity,
         total,
         first_order,
@@ -336,7 +336,7 @@ fn tape(acts: &[Act]) -> Tape {
 }
 
 /// Sites and counts, whatever the rule is called.
-fn verdicts(findings: &[Finding]) -> Vec<(u32, u64)> {
+fn verdicts(findings: &[RuleFinding]) -> Vec<(u32, u64)> {
     let verdicts = findings.iter().map(|found| (found.site.0, found.count));
     verdicts.collect()
 }

@@ -71,14 +71,11 @@ impl State {
     /// True if the outermost transaction is over by this.
     pub(super) fn commit(&mut self, leaves: bool) -> bool {
         let outermost = self.levels.len() == 1 && self.working();
-        match leaves {
-            true => {
-                self.levels.pop();
-            }
-            false => {
-                if let Some(done) = self.levels.last_mut() {
-                    *done = true;
-                }
+        if leaves {
+            self.levels.pop();
+        } else {
+            if let Some(done) = self.levels.last_mut() {
+                *done = true;
             }
         }
         outermost

@@ -95,9 +95,10 @@ impl BeforeFiles {
             };
             let content = (length > 0).then(|| {
                 let path = folder.join(inode.0.to_string());
-                let bytes = match length > MAPPED_BYTES {
-                    true => Bytes::map(&path),
-                    false => std::fs::read(&path).map(Bytes::Owned),
+                let bytes = if length > MAPPED_BYTES {
+                    Bytes::map(&path)
+                } else {
+                    std::fs::read(&path).map(Bytes::Owned)
                 };
                 match bytes {
                     Ok(bytes) if bytes.len() as u64 == length => Ok(bytes),

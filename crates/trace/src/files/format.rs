@@ -15,7 +15,7 @@
 //! Bump [`FORMAT_VERSION`] whenever a type that is written changes: there is no migration, a
 //! recording is read by the version that wrote it.
 
-use super::{Call, Frame, InodeId, InodeKind, Remark, Slot};
+use super::{Call, InodeId, InodeKind, Remark, Slot, StackFrame};
 use serde::{Deserialize, Serialize};
 
 /// Of everything below `files/`.
@@ -44,7 +44,7 @@ pub struct Start {
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ended {
+pub enum ProgramEnd {
     Exited(u8),
     Killed {
         signal: i32,
@@ -79,7 +79,7 @@ pub(super) enum Record<'a> {
     },
     Call(#[serde(borrow)] Call<'a>),
     Remark(Remark),
-    /// The system's number of a thread, for [`super::weave()`] as all that follow.
+    /// The system's number of a thread, for [`super::merge_stores()`] as all that follow.
     Thread {
         process: u32,
         thread: u32,
@@ -96,7 +96,7 @@ pub(super) enum Record<'a> {
     Stores {
         before: u64,
     },
-    End(Ended),
+    End(ProgramEnd),
 }
 
 /// A record of `symbols`.
@@ -104,7 +104,7 @@ pub(super) enum Record<'a> {
 pub(super) struct Symbol {
     pub(super) at: RawFrame,
     /// Innermost first: more than one where functions were inlined.
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Vec<StackFrame>,
 }
 
 /// A record of `before/index`.
@@ -185,9 +185,10 @@ pub(super) fn next(stream: &[u8], offset: usize) -> Next<'_> {
         return Next::End;
     }
     let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX_BYTES>() else {
-        return match rest.iter().all(|byte| *byte == 0) {
-            true => Next::End,
-            false => Next::Truncated,
+        return if rest.iter().all(|byte| *byte == 0) {
+            Next::End
+        } else {
+            Next::Truncated
         };
     };
     let [l0, l1, l2, l3, c0, c1, c2, c3] = *prefix;

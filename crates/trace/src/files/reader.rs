@@ -7,8 +7,8 @@
 use super::before::BeforeFiles;
 use super::format::{self, BadHeader, CALLS, FOLDER, Next, Record, SYMBOLS, Symbol};
 use super::{
-    Before, Call, Ended, Frame, OpenError, OpenErrorKind, Problem, ProblemKind, RawFrame, StackId,
-    Start,
+    Before, Call, OpenError, OpenErrorKind, Problem, ProblemKind, ProgramEnd, RawFrame, StackFrame,
+    StackId, Start,
 };
 use crate::mapped::Bytes;
 use rustc_hash::FxHashMap;
@@ -27,11 +27,11 @@ pub struct FileRecording {
     count: u64,
     before: BeforeFiles,
     pub(super) start: Start,
-    ended: Option<Ended>,
+    ended: Option<ProgramEnd>,
     pub(super) modules: Vec<String>,
     pub(super) stacks: Vec<Vec<RawFrame>>,
-    pub(super) symbols: FxHashMap<RawFrame, Vec<Frame>>,
-    frames: Vec<OnceCell<Vec<Frame>>>,
+    pub(super) symbols: FxHashMap<RawFrame, Vec<StackFrame>>,
+    frames: Vec<OnceCell<Vec<StackFrame>>>,
     problems: Vec<Problem>,
 }
 
@@ -145,7 +145,7 @@ impl FileRecording {
     }
 
     /// A call stack, innermost function first; empty if it could not be seen.
-    pub fn frames(&self, stack: StackId) -> &[Frame] {
+    pub fn frames(&self, stack: StackId) -> &[StackFrame] {
         let Some(cell) = self.frames.get(stack.0 as usize) else {
             return &[];
         };
@@ -155,12 +155,12 @@ impl FileRecording {
         })
     }
 
-    fn resolve(&self, at: RawFrame) -> Vec<Frame> {
+    fn resolve(&self, at: RawFrame) -> Vec<StackFrame> {
         if let Some(frames) = self.symbols.get(&at) {
             return frames.clone();
         }
         let module = self.modules.get(at.module as usize);
-        vec![Frame {
+        vec![StackFrame {
             module: module.cloned().unwrap_or_default(),
             offset: at.offset,
             function: String::from("?"),
@@ -189,7 +189,7 @@ impl FileRecording {
     }
 
     /// How the program ended; `None` if the watcher was killed before it.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<ProgramEnd> {
         self.ended
     }
 }
@@ -217,7 +217,7 @@ struct Scan {
     count: u64,
     last_order: Option<u64>,
     start: Option<Start>,
-    ended: Option<Ended>,
+    ended: Option<ProgramEnd>,
     modules: Vec<String>,
     stacks: Vec<Vec<RawFrame>>,
     problems: Vec<Problem>,
@@ -286,7 +286,7 @@ fn read_symbols(
     path: &Path,
     bytes: &[u8],
     problems: &mut Vec<Problem>,
-) -> Result<FxHashMap<RawFrame, Vec<Frame>>, OpenError> {
+) -> Result<FxHashMap<RawFrame, Vec<StackFrame>>, OpenError> {
     let mut symbols = FxHashMap::default();
     let mut offset = format::check_header(bytes).map_err(|bad| bad_header(path, bad))?;
     loop {

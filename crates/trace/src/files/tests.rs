@@ -137,14 +137,14 @@ fn written(all: &[Vec<Seed>], finish: bool) -> (Vec<u8>, Vec<u8>) {
         writer.call(call(order, seeds)).unwrap();
     }
     if finish {
-        let frame = Frame {
+        let frame = StackFrame {
             module: "/bin/x".into(),
             offset: 16,
             function: "f".into(),
             source: None,
         };
         writer
-            .finish(Ended::Exited(3), [(at, vec![frame])])
+            .finish(ProgramEnd::Exited(3), [(at, vec![frame])])
             .unwrap();
     } else {
         drop(writer);
@@ -164,11 +164,12 @@ proptest! {
             all.iter().enumerate().map(|(order, seeds)| call(order, seeds)).collect();
         prop_assert_eq!(recording.calls().collect::<Vec<_>>(), expected);
         prop_assert_eq!(recording.command(), &start().command[..]);
-        prop_assert_eq!(recording.ended(), finish.then_some(Ended::Exited(3)));
+        prop_assert_eq!(recording.ended(), finish.then_some(ProgramEnd::Exited(3)));
         let kinds: Vec<_> = recording.problems().iter().map(|problem| &problem.kind).collect();
-        match finish {
-            true => prop_assert!(kinds.is_empty(), "{:?}", kinds),
-            false => prop_assert_eq!(kinds, [&ProblemKind::NoEnd]),
+        if finish {
+            prop_assert!(kinds.is_empty(), "{:?}", kinds);
+        } else {
+            prop_assert_eq!(kinds, [&ProblemKind::NoEnd]);
         }
         let function = &recording.frames(StackId(0))[0].function;
         prop_assert_eq!(function, if finish { "f" } else { "?" });

@@ -1,7 +1,9 @@
 //! Writes a recording of files, so that nothing is lost when the writer is killed.
 
 use super::format::{self, CALLS, FOLDER, Record, SYMBOLS, Symbol};
-use super::{Call, Effect, Ended, Frame, InodeId, InodeKind, RawFrame, Remark, StackId, Start};
+use super::{
+    Call, Effect, InodeId, InodeKind, ProgramEnd, RawFrame, Remark, StackFrame, StackId, Start,
+};
 use crate::mapped::Appender;
 use serde::Serialize;
 use std::io;
@@ -148,8 +150,8 @@ impl Writer {
     /// Ends the recording; `symbols` says what stands at each code address.
     pub fn finish(
         mut self,
-        ended: Ended,
-        symbols: impl IntoIterator<Item = (RawFrame, Vec<Frame>)>,
+        ended: ProgramEnd,
+        symbols: impl IntoIterator<Item = (RawFrame, Vec<StackFrame>)>,
     ) -> io::Result<()> {
         let mut to = Stream::create(&self.folder.join(SYMBOLS), 64 << 10)?;
         for (at, frames) in symbols {

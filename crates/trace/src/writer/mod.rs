@@ -17,8 +17,8 @@
 mod thread;
 
 use crate::folder::Folder;
-use crate::meta::{End, File, Head, Library, Line, Module};
-use crate::{OpenError, Recording};
+use crate::meta::{EndLine, FileLine, Head, Library, MetaLine, ModuleLine};
+use crate::{ExitCall, OpenError, Recording};
 use crashpoint_abi::layout::{STREAM_MAGIC, WINDOWS_OFFSET};
 use crashpoint_abi::record::{FenceKind, FlushKind, Payload, Record, StoreKind};
 use crashpoint_abi::{ABI_VERSION, Level, TRACE_VERSION, flow};
@@ -76,7 +76,7 @@ pub struct FileSpec {
 #[derive(Clone, Debug)]
 struct ProcessDraft {
     head: Head,
-    lines: Vec<Line>,
+    lines: Vec<MetaLine>,
     images: Vec<(String, Vec<u8>)>,
     next_site: u32,
     next_file: u32,
@@ -158,7 +158,7 @@ impl RecordingBuilder {
         let process = &mut self.processes[process.0];
         let site_base = process.next_site;
         process.next_site += site_count;
-        process.lines.push(Line::Module(Module {
+        process.lines.push(MetaLine::Module(ModuleLine {
             model,
             site_base,
             site_count,
@@ -170,12 +170,14 @@ impl RecordingBuilder {
     }
 
     pub fn library(&mut self, process: ProcessKey, path: &str, base: u64, end: u64) {
-        self.processes[process.0].lines.push(Line::Library(Library {
-            path: path.to_owned(),
-            base,
-            end,
-            instrumented: false,
-        }));
+        self.processes[process.0]
+            .lines
+            .push(MetaLine::Library(Library {
+                path: path.to_owned(),
+                base,
+                end,
+                instrumented: false,
+            }));
     }
 
     /// Adds a persistent file and returns its number in the process.
@@ -185,7 +187,7 @@ impl RecordingBuilder {
         process.next_file += 1;
         let Head { pid, run, .. } = process.head;
         let name = format!("image-p{pid}-{run}-{number}");
-        process.lines.push(Line::File(File {
+        process.lines.push(MetaLine::File(FileLine {
             number,
             path: spec.path,
             device: spec.device,
@@ -197,11 +199,10 @@ impl RecordingBuilder {
         number
     }
 
-    pub fn end(&mut self, process: ProcessKey, how: &str, code: i64) {
-        let how = how.to_owned();
+    pub fn end(&mut self, process: ProcessKey, how: ExitCall, code: i64) {
         self.processes[process.0]
             .lines
-            .push(Line::End(End { how, code }));
+            .push(MetaLine::End(EndLine { how, code }));
     }
 
     /// Adds a thread; threads of a process are numbered from 0.

@@ -3,11 +3,11 @@
 //! No model knows owners: a change of owner is recorded as the mode that it left, which is what
 //! makes it an operation on the inode.
 
-use super::resolve::At;
-use super::{Arguments, Entry, What};
+use super::resolve::PathAt;
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
-use crate::descriptors::Subject;
-use crate::watcher::{By, Watcher};
+use crate::descriptors::FdTarget;
+use crate::watcher::{CallContext, Watcher};
 use crate::{before, paths};
 use crashpoint_trace::files::{Effect, InodeId};
 use rustix::fd::OwnedFd;
@@ -34,7 +34,7 @@ pub struct Attribute {
 /// How to look at it again.
 #[derive(Debug)]
 enum Looked {
-    At { at: At, follow: bool },
+    At { at: PathAt, follow: bool },
     Own(OwnedFd),
 }
 
@@ -51,23 +51,19 @@ const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 
 impl Watcher<'_> {
-    pub fn look_at_attribute(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_attribute(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let nofollow = |flags: i32| flags & libc::AT_SYMLINK_NOFOLLOW == 0;
         let (directory, path, follow) = match arguments.call() {
             libc::SYS_fchmod | libc::SYS_fchown => {
                 let Some(inode) = self.inode_of(by, arguments.descriptor(0)) else {
-                    return Ok(Entry::Pass);
+                    return Ok(EntryAction::Pass);
                 };
                 let Some(own) = self.take(by.tid, arguments.descriptor(0)) else {
-                    return Ok(Entry::Pass);
+                    return Ok(EntryAction::Pass);
                 };
                 let subject = Looked::Own(own);
-                return Ok(Entry::wait_for(What::Attribute(Attribute {
+                return Ok(EntryAction::wait_for(PendingCall::Attribute(Attribute {
                     inode,
                     subject,
                 })));
@@ -88,23 +84,27 @@ impl Watcher<'_> {
             _ => (libc::AT_FDCWD, values[0], true),
         };
         let Some((inode, _, at)) = self.inode_by_path(by, directory, path, follow) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let subject = Looked::At { at, follow };
-        Ok(Entry::wait_for(What::Attribute(Attribute {
+        Ok(EntryAction::wait_for(PendingCall::Attribute(Attribute {
             inode,
             subject,
         })))
     }
 
-    pub fn inode_of(&mut self, by: By<'_>, descriptor: i32) -> Option<InodeId> {
-        match self.description(by.tid, descriptor)?.subject {
-            Subject::Inode(inode) => Some(inode),
-            Subject::Stream(_) | Subject::Other => None,
+    pub fn inode_of(&mut self, by: CallContext<'_>, descriptor: i32) -> Option<InodeId> {
+        match self.description(by.tid, descriptor)?.target {
+            FdTarget::Inode(inode) => Some(inode),
+            FdTarget::Stream(_) | FdTarget::Other => None,
         }
     }
 
-    pub fn attributed(&mut self, by: By<'_>, attribute: Attribute) -> Result<(), WatchError> {
+    pub fn exit_attribute(
+        &mut self,
+        by: CallContext<'_>,
+        attribute: Attribute,
+    ) -> Result<(), WatchError> {
         let Attribute { inode, subject } = attribute;
         let stat = match subject {
             Looked::At { at, follow } => paths::stat(&at, &at.path, follow),
@@ -114,16 +114,12 @@ impl Watcher<'_> {
             return Ok(());
         };
         let mode = before::mode(&stat);
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let text = format!("{name}(\"{}\", 0{mode:o})", self.inodes.path(inode));
         self.emit(by, &text, vec![Effect::SetMode { inode, mode }])
     }
 
-    pub fn look_at_xattr(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_xattr(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let inode = match arguments.call() {
             libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
@@ -147,7 +143,7 @@ impl Watcher<'_> {
             _ => values[1],
         };
         let (Some(inode), Some(name)) = (inode, self.text(by.tid, name)) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let value = match arguments.call() {
             libc::SYS_setxattr | libc::SYS_lsetxattr | libc::SYS_fsetxattr => {
@@ -162,12 +158,16 @@ impl Watcher<'_> {
             _ => None,
         };
         let value = value.map(|(address, length)| self.memory(by.tid, address, length as usize));
-        Ok(Entry::wait_for(What::Xattr(Xattr { inode, name, value })))
+        Ok(EntryAction::wait_for(PendingCall::Xattr(Xattr {
+            inode,
+            name,
+            value,
+        })))
     }
 
-    pub fn xattr_set(&mut self, by: By<'_>, xattr: Xattr) -> Result<(), WatchError> {
+    pub fn exit_xattr(&mut self, by: CallContext<'_>, xattr: Xattr) -> Result<(), WatchError> {
         let Xattr { inode, name, value } = xattr;
-        let call = crate::table::name(by.number);
+        let call = by.name();
         let path = self.inodes.path(inode);
         let text = format!("{call}(\"{path}\", \"{}\")", String::from_utf8_lossy(&name));
         let (name, value) = (&name[..], value.as_deref());

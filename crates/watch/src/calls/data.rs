@@ -1,10 +1,10 @@
 //! Bytes written from memory, and sizes.
 
-use super::resolve::At;
-use super::{Arguments, Entry, What, output};
+use super::resolve::PathAt;
+use super::{Arguments, EntryAction, EntryResult, PendingCall, output};
 use crate::WatchError;
-use crate::descriptors::{Description, Subject};
-use crate::watcher::{By, Watcher};
+use crate::descriptors::{Description, FdTarget};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Allocation, Effect, InodeId, Remark, SyncKind, Through};
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
@@ -16,7 +16,7 @@ pub struct Write {
     pub description: Rc<Description>,
     pub inode: InodeId,
     /// Whether the next ones need not stop.
-    pub near: bool,
+    pub then_mark: bool,
 }
 
 /// Where a write goes.
@@ -28,44 +28,40 @@ enum Position {
 }
 
 impl Watcher<'_> {
-    pub fn look_at_write(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_write(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let Some(description) = self.description(by.tid, arguments.descriptor(0)) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
-        match description.subject {
-            Subject::Inode(inode) if description.own.is_some() => {
+        match description.target {
+            FdTarget::Inode(inode) if description.own.is_some() => {
                 self.compare_mapped(by, Some(inode))?;
-                let near = self.can_mark(by, arguments, &description);
-                if !near && self.can_defer(&description, arguments) {
+                let then_mark = self.can_mark(by, arguments, &description);
+                if !then_mark && self.can_defer(&description, arguments) {
                     // Its end is found by the position, which must not move on unseen.
                     self.unmark();
                     return self.defer(by, arguments, description, inode);
                 }
-                Ok(Entry::wait_for(What::Write(Write {
+                Ok(EntryAction::wait_for(PendingCall::Write(Write {
                     description,
                     inode,
-                    near,
+                    then_mark,
                 })))
             }
-            Subject::Stream(stream) => {
+            FdTarget::Stream(stream) => {
                 self.compare_mapped(by, None)?;
-                let source = output::Source::Memory;
-                Ok(Entry::wait_for(What::Output(output::Output {
+                let source = output::OutputSource::Memory;
+                Ok(EntryAction::wait_for(PendingCall::Output(output::Output {
                     stream,
                     source,
                     arguments: *arguments,
                 })))
             }
-            Subject::Inode(_) | Subject::Other => Ok(Entry::Pass),
+            FdTarget::Inode(_) | FdTarget::Other => Ok(EntryAction::Pass),
         }
     }
 
     /// What a write call was given, up to what it took.
-    pub fn given(&self, by: By<'_>, arguments: &Arguments, taken: u64) -> Vec<u8> {
+    pub fn given(&self, by: CallContext<'_>, arguments: &Arguments, taken: u64) -> Vec<u8> {
         let [_, address, count, ..] = arguments.values;
         match arguments.call() {
             libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => {
@@ -76,7 +72,7 @@ impl Watcher<'_> {
     }
 
     /// The bytes that a vector describes, up to `taken`.
-    pub fn gather(&self, by: By<'_>, vector: u64, count: u64, taken: u64) -> Vec<u8> {
+    pub fn gather(&self, by: CallContext<'_>, vector: u64, count: u64, taken: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(taken as usize);
         let parts = self.memory(by.tid, vector, (count.min(1024) * 16) as usize);
         for part in parts.chunks_exact(16) {
@@ -92,9 +88,9 @@ impl Watcher<'_> {
         bytes
     }
 
-    pub fn wrote(
+    pub fn exit_write(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         arguments: &Arguments,
         write: Write,
         taken: u64,
@@ -102,7 +98,7 @@ impl Watcher<'_> {
         let Write {
             description,
             inode,
-            near,
+            then_mark,
         } = write;
         let bytes;
         let mut effects = Vec::new();
@@ -117,7 +113,7 @@ impl Watcher<'_> {
             bytes = self.given(by, arguments, taken);
             text = format!(
                 "{}(\"{}\", {taken} bytes at {offset})",
-                crate::table::name(by.number),
+                by.name(),
                 self.inodes.path(inode)
             );
             if (bytes.len() as u64) < taken {
@@ -130,7 +126,7 @@ impl Watcher<'_> {
                 shadow.wrote(offset, &bytes);
             }
             effects.extend(write_effects(inode, offset, &bytes, flags, extra));
-            if near {
+            if then_mark {
                 self.mark(by, arguments, offset + taken);
             }
         }
@@ -147,23 +143,25 @@ pub fn write_effects(
     flags: OFlags,
     extra: i32,
 ) -> impl Iterator<Item = Effect<'_>> {
-    let through = match flags.contains(OFlags::DIRECT) {
-        true => Through::Direct,
-        false => Through::Cache,
+    let through = if flags.contains(OFlags::DIRECT) {
+        Through::Direct
+    } else {
+        Through::Cache
     };
     let length = bytes.len() as u64;
     let synced = synced_by(flags, extra).map(move |full| {
-        Effect::Sync(match full {
-            true => SyncKind::FullRange {
+        Effect::Sync(if full {
+            SyncKind::FullRange {
                 inode,
                 offset,
                 length,
-            },
-            false => SyncKind::DataRange {
+            }
+        } else {
+            SyncKind::DataRange {
                 inode,
                 offset,
                 length,
-            },
+            }
         })
     });
     let write = Effect::Write {
@@ -227,21 +225,17 @@ enum Change {
 }
 
 impl Watcher<'_> {
-    pub fn look_at_resize(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_resize(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let (inode, from) = if arguments.call() == libc::SYS_truncate {
             match self.inode_by_path(by, libc::AT_FDCWD, values[0], true) {
-                Some((inode, stat, At { .. })) => (inode, stat.st_size as u64),
-                None => return Ok(Entry::Pass),
+                Some((inode, stat, PathAt { .. })) => (inode, stat.st_size as u64),
+                None => return Ok(EntryAction::Pass),
             }
         } else {
             match self.own_inode(by, arguments.descriptor(0)) {
                 Some((inode, size)) => (inode, size),
-                None => return Ok(Entry::Pass),
+                None => return Ok(EntryAction::Pass),
             }
         };
         let change = match arguments.call() {
@@ -250,7 +244,7 @@ impl Watcher<'_> {
                     let text = format!("fallocate with mode {:#x}", values[1]);
                     let number = by.number;
                     self.remark(Remark::UnknownForm { number, text })?;
-                    return Ok(Entry::Pass);
+                    return Ok(EntryAction::Pass);
                 };
                 Change::Blocks {
                     what,
@@ -261,16 +255,16 @@ impl Watcher<'_> {
             _ => Change::To(values[1]),
         };
         self.compare_mapped(by, Some(inode))?;
-        Ok(Entry::wait_for(What::Resize(Resize {
+        Ok(EntryAction::wait_for(PendingCall::Resize(Resize {
             inode,
             from,
             change,
         })))
     }
 
-    pub fn resized(&mut self, by: By<'_>, resize: Resize) -> Result<(), WatchError> {
+    pub fn exit_resize(&mut self, by: CallContext<'_>, resize: Resize) -> Result<(), WatchError> {
         let Resize { inode, from, .. } = resize;
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let path = self.inodes.path(inode);
         let shadow = self.inodes.get_mut(inode).shadow.as_mut();
         let (text, effect) = match resize.change {
@@ -306,9 +300,9 @@ impl Watcher<'_> {
     }
 
     /// The file behind a descriptor that can write, with its size.
-    pub fn own_inode(&mut self, by: By<'_>, descriptor: i32) -> Option<(InodeId, u64)> {
+    pub fn own_inode(&mut self, by: CallContext<'_>, descriptor: i32) -> Option<(InodeId, u64)> {
         let description = self.description(by.tid, descriptor)?;
-        let Subject::Inode(inode) = description.subject else {
+        let FdTarget::Inode(inode) = description.target else {
             return None;
         };
         let stat = rustix::fs::fstat(description.own.as_ref()?).ok()?;

@@ -11,11 +11,11 @@
 //! description are waited for.
 
 use super::data::write_effects;
-use super::{Arguments, Entry, What, data};
+use super::{Arguments, EntryAction, EntryResult, PendingCall, data};
 use crate::WatchError;
 use crate::descriptors::Description;
 use crate::ptrace::Tid;
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{InodeId, StackId, SystemCall};
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
@@ -44,11 +44,11 @@ impl Watcher<'_> {
 
     pub fn defer(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         arguments: &Arguments,
         description: Rc<Description>,
         inode: InodeId,
-    ) -> Result<Entry, WatchError> {
+    ) -> EntryResult {
         let position = match &description.own {
             Some(own) if description.flags.get().contains(OFlags::APPEND) => {
                 rustix::fs::fstat(own).map(|stat| stat.st_size as u64)
@@ -64,16 +64,16 @@ impl Watcher<'_> {
             let write = data::Write {
                 description,
                 inode,
-                near: false,
+                then_mark: false,
             };
-            return Ok(Entry::wait_for(What::Write(write)));
+            return Ok(EntryAction::wait_for(PendingCall::Write(write)));
         };
         let wanted = match arguments.call() {
             libc::SYS_write => arguments.values[2],
             _ => self.vector_length(by, arguments.values[1], arguments.values[2]),
         };
         let stack = self.stack(by)?;
-        Ok(Entry::Defer(Box::new(Deferred {
+        Ok(EntryAction::Defer(Box::new(Deferred {
             tid: by.tid,
             number: by.number,
             stack,
@@ -85,7 +85,7 @@ impl Watcher<'_> {
     }
 
     /// How much a vector asks for.
-    fn vector_length(&self, by: By<'_>, vector: u64, count: u64) -> u64 {
+    fn vector_length(&self, by: CallContext<'_>, vector: u64, count: u64) -> u64 {
         let parts = self.memory(by.tid, vector, (count.min(1024) * 16) as usize);
         let length =
             |part: &[u8]| u64::from_ne_bytes(part[8..].try_into().expect("half of sixteen bytes"));

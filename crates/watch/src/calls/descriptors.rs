@@ -1,9 +1,9 @@
 //! Descriptors come and go.
 
-use super::{Arguments, Entry, What};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::descriptors::Description;
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use std::rc::Rc;
 
 const CLOSE_RANGE_UNSHARE: i32 = 2;
@@ -12,13 +12,9 @@ const CLOSE_RANGE_CLOEXEC: i32 = 4;
 impl Watcher<'_> {
     /// A number is free once the call has begun, whatever it returns: so it is given up before, and
     /// with it our own descriptor, so that locks go when the program means them to.
-    pub fn look_at_close(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_close(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let Some(task) = self.tasks.all.get_mut(&by.tid) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let mut gone = Vec::new();
         if arguments.call() == libc::SYS_close {
@@ -46,29 +42,25 @@ impl Watcher<'_> {
         }
         let closed = self.release(gone);
         self.emit_closed(by, closed)?;
-        Ok(Entry::Pass)
+        Ok(EntryAction::Pass)
     }
 
     /// A copy shares what it is a copy of, and frees the number it gets.
-    pub fn look_at_duplicate(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_duplicate(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let sets_flags = arguments.call() == libc::SYS_fcntl && arguments.flags(1) == libc::F_SETFL;
         Ok(match self.description(by.tid, arguments.descriptor(0)) {
             Some(description) if sets_flags => match description.own {
-                Some(_) => Entry::wait_for(What::SetFlags(description)),
-                None => Entry::Pass,
+                Some(_) => EntryAction::wait_for(PendingCall::SetFlags(description)),
+                None => EntryAction::Pass,
             },
-            Some(description) => Entry::wait_for(What::Duplicate(description)),
-            None => Entry::Pass,
+            Some(description) => EntryAction::wait_for(PendingCall::Duplicate(description)),
+            None => EntryAction::Pass,
         })
     }
 
-    pub fn duplicated(
+    pub fn exit_duplicate(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         arguments: &Arguments,
         description: Rc<Description>,
         returned: i32,

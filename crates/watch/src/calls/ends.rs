@@ -1,10 +1,10 @@
 //! What ends with a process or with its program: mappings, descriptors, calls in flight.
 
-use super::{Pending, What};
+use super::{CallInProgress, PendingCall};
 use crate::WatchError;
-use crate::descriptors::Table;
+use crate::descriptors::DescriptorTable;
 use crate::ptrace::{self, Tid};
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Effect, Remark, SystemCall};
 use rustix::fs::{AtFlags, CWD};
 use std::rc::Rc;
@@ -13,59 +13,33 @@ impl Watcher<'_> {
     /// What was closed, if that matters.
     pub fn emit_closed(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         closed: Vec<Effect<'static>>,
     ) -> Result<(), WatchError> {
         let Some(Effect::LastClose { inode }) = closed.first() else {
             return Ok(());
         };
-        let name = crate::table::name(by.number);
-        let text = format!("{name}(\"{}\")", self.inodes.path(*inode));
+        let text = by.text_on(self.inodes.path(*inode));
         self.emit(by, &text, closed)
     }
 
     /// A thread dies within a call. What the call did is not known unless it shows.
-    pub fn interrupted(&mut self, tid: Tid, pending: Pending) -> Result<(), WatchError> {
-        let by = By {
-            tid,
-            number: pending.arguments.number,
-            registers: &pending.registers,
-        };
-        let name = crate::table::name(by.number);
-        let reason = || "the program was killed within it".to_owned();
-        match *pending.what {
-            What::Output(_)
-            | What::Duplicate(_)
-            | What::SetFlags(_)
-            | What::Place
-            | What::Sync(_)
-            | What::Map(_) => Ok(()),
-            // Dies by `exit`: other threads are killed wherever they are.
-            What::Write(write) => {
-                let text = format!("{name}(\"{}\")", self.inodes.path(write.inode));
-                let closed = self.release([write.description]);
-                self.emit_closed(by, closed)?;
-                self.remark(Remark::Unseen {
-                    text,
-                    reason: reason(),
-                })
-            }
-            What::Move(_)
-            | What::Open(_)
-            | What::Rename(_)
-            | What::Link(_)
-            | What::Create(_)
-            | What::Unlink(_)
-            | What::Resize(_)
-            | What::Attribute(_)
-            | What::Xattr(_)
-            | What::Remap(_)
-            | What::Remove(_)
-            | What::Clone(_) => self.remark(Remark::Unseen {
-                text: format!("{name}(…)"),
-                reason: reason(),
-            }),
+    pub fn interrupted(&mut self, tid: Tid, pending: CallInProgress) -> Result<(), WatchError> {
+        let by = CallContext::new(tid, pending.arguments.number, &pending.registers);
+        if !pending.what.may_have_changed() {
+            return Ok(());
         }
+        // Dies by `exit`: other threads are killed wherever they are.
+        let text = if let PendingCall::Write(write) = *pending.what {
+            let text = by.text_on(self.inodes.path(write.inode));
+            let closed = self.release([write.description]);
+            self.emit_closed(by, closed)?;
+            text
+        } else {
+            format!("{}(…)", by.name())
+        };
+        let reason = "the program was killed within it".to_owned();
+        self.remark(Remark::Unseen { text, reason })
     }
 
     /// A thread ends: what nobody else shares with it is given up.
@@ -75,11 +49,7 @@ impl Watcher<'_> {
         };
         let number = SystemCall(libc::SYS_exit_group as u16);
         let registers = ptrace::registers(tid).unwrap_or(NO_REGISTERS);
-        let by = By {
-            tid,
-            number,
-            registers: &registers,
-        };
+        let by = CallContext::new(tid, number, &registers);
         if Rc::strong_count(&task.process.space) == 1 {
             let space = Rc::clone(&task.process.space);
             let mapped: Vec<_> = space.borrow().mappings.iter().map(|m| m.inode).collect();
@@ -104,11 +74,7 @@ impl Watcher<'_> {
     pub fn exec_done(&mut self, tid: Tid) -> Result<(), WatchError> {
         let number = SystemCall(libc::SYS_execve as u16);
         let registers = ptrace::registers(tid).unwrap_or(NO_REGISTERS);
-        let by = By {
-            tid,
-            number,
-            registers: &registers,
-        };
+        let by = CallContext::new(tid, number, &registers);
         self.code_changed(tid);
         let Some(task) = self.tasks.all.get_mut(&tid) else {
             return Ok(());
@@ -145,7 +111,7 @@ impl Watcher<'_> {
     }
 }
 
-fn all(mut table: Table) -> Vec<Rc<crate::descriptors::Description>> {
+fn all(mut table: DescriptorTable) -> Vec<Rc<crate::descriptors::Description>> {
     let numbers = table.numbers();
     numbers
         .into_iter()

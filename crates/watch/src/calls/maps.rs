@@ -1,13 +1,13 @@
 //! Shared mappings: made, changed, synced, compared.
 
-use super::sync::Sync;
-use super::{Arguments, Entry, What};
+use super::sync::PendingSync;
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
-use crate::descriptors::Subject;
+use crate::descriptors::FdTarget;
 use crate::inodes::Number;
-use crate::mappings::{Change, Mapping, Shadow, shadow_bytes};
+use crate::mappings::{Change, FileMapping, Shadow, shadow_bytes};
 use crate::ptrace::Tid;
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Allocation, Effect, InodeId, SyncKind, Through};
 use rustix::fd::OwnedFd;
 use std::ops::Range;
@@ -61,7 +61,7 @@ impl Watcher<'_> {
             return Vec::new();
         };
         let space = task.process.space.borrow();
-        let part = |mapping: &Mapping| {
+        let part = |mapping: &FileMapping| {
             let start = mapping.addresses.start.max(addresses.start);
             let end = mapping.addresses.end.min(addresses.end);
             let offset = mapping.offset + (start - mapping.addresses.start);
@@ -70,38 +70,38 @@ impl Watcher<'_> {
         space.touching(addresses).map(part).collect()
     }
 
-    pub fn look_at_map(&mut self, by: By<'_>, arguments: &Arguments) -> Result<Entry, WatchError> {
+    pub fn enter_map(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let [address, length, third, ..] = arguments.values;
         let range = pages(address, length);
         match arguments.call() {
-            libc::SYS_mmap => return Ok(self.look_at_mmap(by, arguments)),
+            libc::SYS_mmap => return Ok(self.enter_mmap(by, arguments)),
             libc::SYS_munmap => {
                 self.unmapped(by, &range)?;
-                return Ok(Entry::Pass);
+                return Ok(EntryAction::Pass);
             }
             _ => {}
         }
         let parts = self.parts(by.tid, &range);
         if parts.is_empty() {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         match arguments.call() {
             libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
                 self.make_writable(by.tid, &range);
-                Ok(Entry::Pass)
+                Ok(EntryAction::Pass)
             }
             libc::SYS_mremap => {
                 let remap = Remap {
                     from: range,
                     length: third,
                 };
-                Ok(Entry::wait_for(What::Remap(remap)))
+                Ok(EntryAction::wait_for(PendingCall::Remap(remap)))
             }
             libc::SYS_madvise => {
                 for (inode, ..) in &parts {
                     self.compare_mapped(by, Some(*inode))?;
                 }
-                Ok(Entry::wait_for(What::Remove(Remove { parts })))
+                Ok(EntryAction::wait_for(PendingCall::Remove(Remove { parts })))
             }
             // msync
             _ => {
@@ -109,7 +109,7 @@ impl Watcher<'_> {
                     self.compare_mapped(by, Some(*inode))?;
                 }
                 if third as i32 & libc::MS_SYNC == 0 {
-                    return Ok(Entry::Pass);
+                    return Ok(EntryAction::Pass);
                 }
                 let named: Vec<String> = parts
                     .iter()
@@ -122,26 +122,29 @@ impl Watcher<'_> {
                     length,
                 };
                 let kinds = parts.into_iter().map(range).collect();
-                Ok(Entry::wait_for(What::Sync(Sync { kinds, text })))
+                Ok(EntryAction::wait_for(PendingCall::Sync(PendingSync {
+                    kinds,
+                    text,
+                })))
             }
         }
     }
 
-    fn look_at_mmap(&mut self, by: By<'_>, arguments: &Arguments) -> Entry {
+    fn enter_mmap(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryAction {
         let Some(description) = self.description(by.tid, arguments.descriptor(4)) else {
-            return Entry::Pass;
+            return EntryAction::Pass;
         };
-        let Subject::Inode(inode) = description.subject else {
-            return Entry::Pass;
+        let FdTarget::Inode(inode) = description.target else {
+            return EntryAction::Pass;
         };
         let own = description
             .own
             .as_ref()
             .and_then(|own| own.try_clone().ok());
         let Some(own) = own else {
-            return Entry::Pass;
+            return EntryAction::Pass;
         };
-        Entry::wait_for(What::Map(Map {
+        EntryAction::wait_for(PendingCall::Map(Map {
             inode,
             own,
             length: arguments.values[1],
@@ -150,7 +153,7 @@ impl Watcher<'_> {
         }))
     }
 
-    pub fn mapped(&mut self, tid: Tid, map: Map, address: u64) -> Result<(), WatchError> {
+    pub fn exit_map(&mut self, tid: Tid, map: Map, address: u64) -> Result<(), WatchError> {
         let Some(task) = self.tasks.get(tid) else {
             return Ok(());
         };
@@ -158,7 +161,7 @@ impl Watcher<'_> {
         let mut space = task.process.space.borrow_mut();
         space.unmap(&addresses);
         let own = Rc::new(map.own);
-        space.mappings.push(Mapping {
+        space.mappings.push(FileMapping {
             addresses,
             inode: map.inode,
             offset: map.offset,
@@ -199,7 +202,7 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn remapped(&mut self, tid: Tid, remap: &Remap, address: u64) {
+    pub fn exit_remap(&mut self, tid: Tid, remap: &Remap, address: u64) {
         let Some(task) = self.tasks.get(tid) else {
             return;
         };
@@ -210,7 +213,7 @@ impl Watcher<'_> {
             let addresses = pages(address, remap.length);
             space.unmap(&addresses);
             let offset = old.offset + remap.from.start.saturating_sub(old.addresses.start);
-            space.mappings.push(Mapping {
+            space.mappings.push(FileMapping {
                 addresses,
                 offset,
                 ..old
@@ -218,7 +221,7 @@ impl Watcher<'_> {
         }
     }
 
-    fn unmapped(&mut self, by: By<'_>, range: &Range<u64>) -> Result<(), WatchError> {
+    fn unmapped(&mut self, by: CallContext<'_>, range: &Range<u64>) -> Result<(), WatchError> {
         self.stacks_unmapped(by.tid, range);
         let parts = self.parts(by.tid, range);
         if parts.is_empty() {
@@ -250,7 +253,7 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn removed(&mut self, by: By<'_>, remove: Remove) -> Result<(), WatchError> {
+    pub fn exit_remove(&mut self, by: CallContext<'_>, remove: Remove) -> Result<(), WatchError> {
         let mut effects = Vec::new();
         for (inode, offset, length) in remove.parts {
             effects.push(Effect::Allocate {
@@ -268,7 +271,11 @@ impl Watcher<'_> {
 
     /// Before a call on an inode: what was stored through its mappings so far. Small mappings of
     /// others are looked at too, so that the order between files is known.
-    pub fn compare_mapped(&mut self, by: By<'_>, inode: Option<InodeId>) -> Result<(), WatchError> {
+    pub fn compare_mapped(
+        &mut self,
+        by: CallContext<'_>,
+        inode: Option<InodeId>,
+    ) -> Result<(), WatchError> {
         if self.inodes.mapped().is_empty() {
             return Ok(());
         }
@@ -281,12 +288,12 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn compare_all(&mut self, by: By<'_>) -> Result<(), WatchError> {
+    pub fn compare_all(&mut self, by: CallContext<'_>) -> Result<(), WatchError> {
         let all = self.inodes.mapped().to_vec();
         self.compare(by, &all)
     }
 
-    fn compare(&mut self, by: By<'_>, inodes: &[InodeId]) -> Result<(), WatchError> {
+    fn compare(&mut self, by: CallContext<'_>, inodes: &[InodeId]) -> Result<(), WatchError> {
         for &inode in inodes {
             let Some(shadow) = &mut self.inodes.get_mut(inode).shadow else {
                 continue;

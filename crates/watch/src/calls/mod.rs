@@ -20,10 +20,10 @@ mod sync;
 pub use deferred::{Deferred, read_at};
 
 use crate::WatchError;
-use crate::descriptors::{Description, Subject};
+use crate::descriptors::{Description, FdTarget};
 use crate::ptrace::{self, Registers, Tid};
-use crate::table::Kind;
-use crate::watcher::{By, Watcher};
+use crate::table::CallKind;
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::SystemCall;
 use std::rc::Rc;
 
@@ -63,24 +63,27 @@ impl Arguments {
 }
 
 /// What is done about a call once it was looked at.
-pub enum Entry {
+pub enum EntryAction {
     /// It does not matter how it ends.
     Pass,
     /// Its end matters.
-    Await(Box<What>),
+    Await(Box<PendingCall>),
     /// How it ended can be seen at the next stop.
     Defer(Box<Deferred>),
 }
 
-impl Entry {
-    fn wait_for(what: What) -> Entry {
-        Entry::Await(Box::new(what))
+/// What the first half of a handler returns.
+pub type EntryResult = Result<EntryAction, WatchError>;
+
+impl EntryAction {
+    fn wait_for(what: PendingCall) -> EntryAction {
+        EntryAction::Await(Box::new(what))
     }
 }
 
 /// What has to be known at the end of a call.
 #[derive(Debug)]
-pub enum What {
+pub enum PendingCall {
     Write(data::Write),
     Move(moves::Move),
     Output(output::Output),
@@ -95,123 +98,165 @@ pub enum What {
     Resize(data::Resize),
     Attribute(attributes::Attribute),
     Xattr(attributes::Xattr),
-    Sync(sync::Sync),
+    Sync(sync::PendingSync),
     Map(maps::Map),
     Remap(maps::Remap),
     Remove(maps::Remove),
-    Place,
+    PathBase,
     Clone(moves::Clone),
+}
+
+impl PendingCall {
+    /// The description that is held until the call has returned.
+    fn into_description(self) -> Option<Rc<Description>> {
+        match self {
+            PendingCall::Write(write) => Some(write.description),
+            PendingCall::Duplicate(description) | PendingCall::SetFlags(description) => {
+                Some(description)
+            }
+            PendingCall::Move(moved) => Some(moved.description),
+            PendingCall::Clone(clone) => Some(clone.description),
+            PendingCall::Output(_)
+            | PendingCall::Open(_)
+            | PendingCall::Rename(_)
+            | PendingCall::Link(_)
+            | PendingCall::Create(_)
+            | PendingCall::Unlink(_)
+            | PendingCall::Resize(_)
+            | PendingCall::Attribute(_)
+            | PendingCall::Xattr(_)
+            | PendingCall::Sync(_)
+            | PendingCall::Map(_)
+            | PendingCall::Remap(_)
+            | PendingCall::Remove(_)
+            | PendingCall::PathBase => None,
+        }
+    }
+
+    /// Whether a call that is cut off may have changed something that is not looked at afterwards.
+    fn may_have_changed(&self) -> bool {
+        match self {
+            PendingCall::Output(_)
+            | PendingCall::Duplicate(_)
+            | PendingCall::SetFlags(_)
+            | PendingCall::PathBase
+            | PendingCall::Sync(_)
+            | PendingCall::Map(_) => false,
+            PendingCall::Write(_)
+            | PendingCall::Move(_)
+            | PendingCall::Open(_)
+            | PendingCall::Rename(_)
+            | PendingCall::Link(_)
+            | PendingCall::Create(_)
+            | PendingCall::Unlink(_)
+            | PendingCall::Resize(_)
+            | PendingCall::Attribute(_)
+            | PendingCall::Xattr(_)
+            | PendingCall::Remap(_)
+            | PendingCall::Remove(_)
+            | PendingCall::Clone(_) => true,
+        }
+    }
 }
 
 /// A call in the kernel.
 #[derive(Debug)]
-pub struct Pending {
+pub struct CallInProgress {
     pub registers: Registers,
     pub arguments: Arguments,
-    pub what: Box<What>,
+    pub what: Box<PendingCall>,
 }
 
 impl Watcher<'_> {
     /// Whether a call may touch the folder, so that it has to be alone.
-    pub fn needs_turn(&mut self, tid: Tid, kind: Kind, arguments: &Arguments) -> bool {
+    pub fn needs_turn(&mut self, tid: Tid, kind: CallKind, arguments: &Arguments) -> bool {
         let by_descriptor = match kind {
-            Kind::Send | Kind::Close | Kind::Duplicate | Kind::Place | Kind::Processors => {
+            CallKind::Send
+            | CallKind::Close
+            | CallKind::Duplicate
+            | CallKind::PathBase
+            | CallKind::Processors => {
                 return false;
             }
-            Kind::Open | Kind::Rename | Kind::Link | Kind::Create | Kind::Unlink => return true,
-            Kind::Map => return self.map_needs_turn(tid, arguments),
-            Kind::Write | Kind::Control => 0,
-            Kind::Move => moves::target(arguments),
-            Kind::Resize | Kind::Attribute | Kind::Xattr => {
-                match attributes::by_descriptor(arguments) {
-                    true => 0,
-                    false => return true,
+            CallKind::Open
+            | CallKind::Rename
+            | CallKind::Link
+            | CallKind::Create
+            | CallKind::Unlink => return true,
+            CallKind::Map => return self.map_needs_turn(tid, arguments),
+            CallKind::Write | CallKind::Control => 0,
+            CallKind::Move => moves::target(arguments),
+            CallKind::Resize | CallKind::Attribute | CallKind::Xattr => {
+                if attributes::by_descriptor(arguments) {
+                    0
+                } else {
+                    return true;
                 }
             }
-            Kind::Sync => match arguments.call() {
+            CallKind::Sync => match arguments.call() {
                 libc::SYS_sync | libc::SYS_syncfs => return true,
                 _ => 0,
             },
         };
         let descriptor = arguments.descriptor(by_descriptor);
         self.description(tid, descriptor)
-            .is_some_and(|description| matches!(description.subject, Subject::Inode(_)))
+            .is_some_and(|description| matches!(description.target, FdTarget::Inode(_)))
     }
 
     /// Before a call.
-    pub fn look(
+    pub fn enter_call(
         &mut self,
-        by: By<'_>,
-        kind: Kind,
+        by: CallContext<'_>,
+        kind: CallKind,
         arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    ) -> EntryResult {
         match kind {
-            Kind::Write => self.look_at_write(by, arguments),
-            Kind::Send => self.look_at_send(by, arguments),
-            Kind::Move => self.look_at_move(by, arguments),
-            Kind::Open => self.look_at_open(by, arguments),
-            Kind::Close => self.look_at_close(by, arguments),
-            Kind::Duplicate => self.look_at_duplicate(by, arguments),
-            Kind::Rename => self.look_at_rename(by, arguments),
-            Kind::Link => self.look_at_link(by, arguments),
-            Kind::Create => self.look_at_create(by, arguments),
-            Kind::Unlink => self.look_at_unlink(by, arguments),
-            Kind::Resize => self.look_at_resize(by, arguments),
-            Kind::Attribute => self.look_at_attribute(by, arguments),
-            Kind::Xattr => self.look_at_xattr(by, arguments),
-            Kind::Sync => self.look_at_sync(by, arguments),
-            Kind::Map => self.look_at_map(by, arguments),
-            Kind::Place => Ok(Entry::wait_for(What::Place)),
-            Kind::Control => self.look_at_control(by, arguments),
-            Kind::Processors => {
-                self.together.end();
-                Ok(Entry::Pass)
+            CallKind::Write => self.enter_write(by, arguments),
+            CallKind::Send => self.enter_send(by, arguments),
+            CallKind::Move => self.enter_move(by, arguments),
+            CallKind::Open => self.enter_open(by, arguments),
+            CallKind::Close => self.enter_close(by, arguments),
+            CallKind::Duplicate => self.enter_duplicate(by, arguments),
+            CallKind::Rename => self.enter_rename(by, arguments),
+            CallKind::Link => self.enter_link(by, arguments),
+            CallKind::Create => self.enter_create(by, arguments),
+            CallKind::Unlink => self.enter_unlink(by, arguments),
+            CallKind::Resize => self.enter_resize(by, arguments),
+            CallKind::Attribute => self.enter_attribute(by, arguments),
+            CallKind::Xattr => self.enter_xattr(by, arguments),
+            CallKind::Sync => self.enter_sync(by, arguments),
+            CallKind::Map => self.enter_map(by, arguments),
+            CallKind::PathBase => Ok(EntryAction::wait_for(PendingCall::PathBase)),
+            CallKind::Control => self.enter_control(by, arguments),
+            CallKind::Processors => {
+                self.shared_cpu.end();
+                Ok(EntryAction::Pass)
             }
         }
     }
 
     /// After a call. One that failed did nothing; one that is to be restarted comes again.
-    pub fn done(&mut self, tid: Tid, pending: Pending, returned: i64) -> Result<(), WatchError> {
-        let by = By {
-            tid,
-            number: pending.arguments.number,
-            registers: &pending.registers,
-        };
+    pub fn exit_call(
+        &mut self,
+        tid: Tid,
+        pending: CallInProgress,
+        returned: i64,
+    ) -> Result<(), WatchError> {
+        let by = CallContext::new(tid, pending.arguments.number, &pending.registers);
         let arguments = &pending.arguments;
         if returned < 0 && returned > -4096 {
-            let left = match *pending.what {
-                What::Write(write) => self.release([write.description]),
-                What::Duplicate(description) | What::SetFlags(description) => {
-                    self.release([description])
-                }
-                What::Move(moved) => self.release([moved.description]),
-                What::Clone(clone) => self.release([clone.description]),
-                What::Output(_)
-                | What::Open(_)
-                | What::Rename(_)
-                | What::Link(_)
-                | What::Create(_)
-                | What::Unlink(_)
-                | What::Resize(_)
-                | What::Attribute(_)
-                | What::Xattr(_)
-                | What::Sync(_)
-                | What::Map(_)
-                | What::Remap(_)
-                | What::Remove(_)
-                | What::Place => Vec::new(),
-            };
+            let left = self.release(pending.what.into_description());
             return self.emit_closed(by, left);
         }
         match *pending.what {
-            What::Write(write) => self.wrote(by, arguments, write, returned as u64),
-            What::Move(moved) => self.moved(by, moved, returned as u64),
-            What::Output(output) => self.put_out(by, &output, returned as u64),
-            What::Open(open) => self.opened(by, open, returned as i32),
-            What::Duplicate(description) => {
-                self.duplicated(by, arguments, description, returned as i32)
+            PendingCall::Write(write) => self.exit_write(by, arguments, write, returned as u64),
+            PendingCall::Move(moved) => self.exit_move(by, moved, returned as u64),
+            PendingCall::Output(output) => self.exit_output(by, &output, returned as u64),
+            PendingCall::Open(open) => self.exit_open(by, open, returned as i32),
+            PendingCall::Duplicate(description) => {
+                self.exit_duplicate(by, arguments, description, returned as i32)
             }
-            What::SetFlags(description) => {
+            PendingCall::SetFlags(description) => {
                 if let Some(own) = &description.own
                     && let Ok(flags) = rustix::fs::fcntl_getfl(own)
                 {
@@ -220,25 +265,25 @@ impl Watcher<'_> {
                 let closed = self.release([description]);
                 self.emit_closed(by, closed)
             }
-            What::Rename(rename) => self.renamed(by, *rename),
-            What::Link(link) => self.linked(by, *link),
-            What::Create(create) => self.created(by, *create),
-            What::Unlink(unlink) => self.unlinked(by, *unlink),
-            What::Resize(resize) => self.resized(by, resize),
-            What::Attribute(attribute) => self.attributed(by, attribute),
-            What::Xattr(xattr) => self.xattr_set(by, xattr),
-            What::Sync(sync) => self.synced(by, sync),
-            What::Map(map) => self.mapped(by.tid, map, returned as u64),
-            What::Remap(remap) => {
-                self.remapped(by.tid, &remap, returned as u64);
+            PendingCall::Rename(rename) => self.exit_rename(by, *rename),
+            PendingCall::Link(link) => self.exit_link(by, *link),
+            PendingCall::Create(create) => self.exit_create(by, *create),
+            PendingCall::Unlink(unlink) => self.exit_unlink(by, *unlink),
+            PendingCall::Resize(resize) => self.exit_resize(by, resize),
+            PendingCall::Attribute(attribute) => self.exit_attribute(by, attribute),
+            PendingCall::Xattr(xattr) => self.exit_xattr(by, xattr),
+            PendingCall::Sync(sync) => self.exit_sync(by, sync),
+            PendingCall::Map(map) => self.exit_map(by.tid, map, returned as u64),
+            PendingCall::Remap(remap) => {
+                self.exit_remap(by.tid, &remap, returned as u64);
                 Ok(())
             }
-            What::Remove(remove) => self.removed(by, remove),
-            What::Place => {
-                self.place_changed(by.tid, arguments);
+            PendingCall::Remove(remove) => self.exit_remove(by, remove),
+            PendingCall::PathBase => {
+                self.exit_path_base(by.tid, arguments);
                 Ok(())
             }
-            What::Clone(clone) => self.cloned(by, clone),
+            PendingCall::Clone(clone) => self.exit_clone(by, clone),
         }
     }
 

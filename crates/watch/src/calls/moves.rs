@@ -1,10 +1,10 @@
 //! Bytes that go from one descriptor to another without passing the program's memory.
 
-use super::output::{Output, Source, read_back};
-use super::{Arguments, Entry, What};
+use super::output::{Output, OutputSource, read_back};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
-use crate::descriptors::{Description, Subject};
-use crate::watcher::{By, Watcher};
+use crate::descriptors::{Description, FdTarget};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Effect, InodeId, Remark, Through};
 use rustix::fs::FileType;
 use std::rc::Rc;
@@ -30,10 +30,10 @@ pub fn target(arguments: &Arguments) -> usize {
 }
 
 impl Watcher<'_> {
-    pub fn look_at_move(&mut self, by: By<'_>, arguments: &Arguments) -> Result<Entry, WatchError> {
+    pub fn enter_move(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let to = arguments.descriptor(target(arguments));
         let Some(description) = self.description(by.tid, to) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let (source, source_offset, offset) = match arguments.call() {
             libc::SYS_sendfile => (1, arguments.values[2], 0),
@@ -44,41 +44,46 @@ impl Watcher<'_> {
             0 => None,
             address => self.word(by.tid, address),
         };
-        match description.subject {
-            Subject::Inode(inode) if description.own.is_some() => {
+        match description.target {
+            FdTarget::Inode(inode) if description.own.is_some() => {
                 let offset = pointed(offset);
                 let through = match arguments.call() {
                     libc::SYS_copy_file_range => Through::Copy,
                     _ => Through::Cache,
                 };
                 self.compare_mapped(by, Some(inode))?;
-                Ok(Entry::wait_for(What::Move(Move {
+                Ok(EntryAction::wait_for(PendingCall::Move(Move {
                     description,
                     inode,
                     offset,
                     through,
                 })))
             }
-            Subject::Stream(stream) => {
+            FdTarget::Stream(stream) => {
                 let offset = pointed(source_offset);
                 let own = self.take(by.tid, arguments.descriptor(source));
                 let source = own.and_then(|own| {
                     let stat = rustix::fs::fstat(&own).ok()?;
                     let kind = FileType::from_raw_mode(stat.st_mode);
-                    (kind == FileType::RegularFile).then_some(Source::File { own, offset })
+                    (kind == FileType::RegularFile).then_some(OutputSource::File { own, offset })
                 });
                 self.compare_mapped(by, None)?;
-                Ok(Entry::wait_for(What::Output(Output {
+                Ok(EntryAction::wait_for(PendingCall::Output(Output {
                     stream,
-                    source: source.unwrap_or(Source::Pipe),
+                    source: source.unwrap_or(OutputSource::Pipe),
                     arguments: *arguments,
                 })))
             }
-            Subject::Inode(_) | Subject::Other => Ok(Entry::Pass),
+            FdTarget::Inode(_) | FdTarget::Other => Ok(EntryAction::Pass),
         }
     }
 
-    pub fn moved(&mut self, by: By<'_>, moved: Move, taken: u64) -> Result<(), WatchError> {
+    pub fn exit_move(
+        &mut self,
+        by: CallContext<'_>,
+        moved: Move,
+        taken: u64,
+    ) -> Result<(), WatchError> {
         let Move {
             description,
             inode,
@@ -92,7 +97,7 @@ impl Watcher<'_> {
         let end = || rustix::fs::tell(own).unwrap_or(0).saturating_sub(taken);
         let offset = offset.unwrap_or_else(end);
         let bytes = read_back(own, offset, taken);
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let path = self.inodes.path(inode);
         let text = format!("{name}(\"{path}\", {taken} bytes at {offset})");
         if (bytes.len() as u64) < taken {
@@ -135,21 +140,17 @@ const HARMLESS: [u32; 2] = [0xc018_9436, 0xc020_660b];
 const TO_KERNEL: u32 = 1 << 30;
 
 impl Watcher<'_> {
-    pub fn look_at_control(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_control(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let request = arguments.values[1] as u32;
         let argument = arguments.values[2];
         if HARMLESS.contains(&request) || request & TO_KERNEL == 0 {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         let Some(description) = self.description(by.tid, arguments.descriptor(0)) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
-        let Subject::Inode(inode) = description.subject else {
-            return Ok(Entry::Pass);
+        let FdTarget::Inode(inode) = description.target else {
+            return Ok(EntryAction::Pass);
         };
         let stat = description
             .own
@@ -167,10 +168,10 @@ impl Watcher<'_> {
             let text = format!("ioctl({:#x}) on \"{}\"", request, self.inodes.path(inode));
             let number = by.number;
             self.remark(Remark::UnknownForm { number, text })?;
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         self.compare_mapped(by, Some(inode))?;
-        Ok(Entry::wait_for(What::Clone(Clone {
+        Ok(EntryAction::wait_for(PendingCall::Clone(Clone {
             description,
             inode,
             from: stat.st_size as u64,
@@ -178,7 +179,7 @@ impl Watcher<'_> {
         })))
     }
 
-    pub fn cloned(&mut self, by: By<'_>, clone: Clone) -> Result<(), WatchError> {
+    pub fn exit_clone(&mut self, by: CallContext<'_>, clone: Clone) -> Result<(), WatchError> {
         let Clone {
             description,
             inode,

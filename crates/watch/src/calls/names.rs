@@ -1,12 +1,12 @@
 //! Calls that change directories.
 
 use super::resolve::{Incoming, Named};
-use super::{Arguments, Entry, What};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
 use crate::before::{self, Found};
 use crate::inodes::Number;
 use crate::paths;
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Effect, InodeId, Remark, Slot};
 use rustix::fs::AtFlags;
 
@@ -62,33 +62,27 @@ fn pair(arguments: &Arguments) -> Pair {
 }
 
 impl Watcher<'_> {
-    pub fn look_at_rename(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_rename(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let asked = pair(arguments);
         let Some(from) = self.named(by, asked.from.0, asked.from.1, false)? else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let Some(to) = self.named(by, asked.to.0, asked.to.1, false)? else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         if from.at.stat.is_none() || from.directory.is_none() && to.directory.is_none() {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         self.compare_mapped(by, from.inode)?;
         let flags = asked.flags as u32;
-        Ok(Entry::wait_for(What::Rename(Box::new(Rename {
-            from,
-            to,
-            flags,
-        }))))
+        Ok(EntryAction::wait_for(PendingCall::Rename(Box::new(
+            Rename { from, to, flags },
+        ))))
     }
 
-    pub fn renamed(&mut self, by: By<'_>, rename: Rename) -> Result<(), WatchError> {
+    pub fn exit_rename(&mut self, by: CallContext<'_>, rename: Rename) -> Result<(), WatchError> {
         let Rename { from, to, flags } = rename;
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
         let form = match flags {
             0 => "",
@@ -143,10 +137,10 @@ impl Watcher<'_> {
                     incoming = self.came_in(&to);
                     if let (Some(slot), Some(inode)) = (second, victim) {
                         effects.push(Effect::Unlink { slot, inode });
-                        match exchange {
-                            true => self.left(inode),
-                            false if to.is_last() => self.inodes.unlinked(inode),
-                            false => {}
+                        if exchange {
+                            self.left(inode);
+                        } else if to.is_last() {
+                            self.inodes.unlinked(inode);
                         }
                     }
                 }
@@ -175,39 +169,39 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn look_at_link(&mut self, by: By<'_>, arguments: &Arguments) -> Result<Entry, WatchError> {
+    pub fn enter_link(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let asked = pair(arguments);
         let flags = asked.flags as i32;
         let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
         let Some(to) = self.named(by, asked.to.0, asked.to.1, false)? else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         if to.directory.is_none() || to.at.stat.is_some() {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         let Some(path) = self.text(by.tid, asked.from.1) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let given = String::from_utf8_lossy(&path).into_owned();
         let Ok(at) = self.at(by.tid, asked.from.0, path) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let Ok(stat) = paths::stat(&at, &at.path, follow || at.path.is_empty()) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let inode = self.inodes.find(Number::from(&stat));
         let shown = inode.map_or(given, |inode| self.inodes.path(inode).to_string());
         self.compare_mapped(by, inode)?;
-        Ok(Entry::wait_for(What::Link(Box::new(Link {
+        Ok(EntryAction::wait_for(PendingCall::Link(Box::new(Link {
             inode,
             shown,
             to,
         }))))
     }
 
-    pub fn linked(&mut self, by: By<'_>, link: Link) -> Result<(), WatchError> {
+    pub fn exit_link(&mut self, by: CallContext<'_>, link: Link) -> Result<(), WatchError> {
         let Link { inode, shown, to } = link;
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let text = format!("{name}(\"{shown}\", \"{}\")", to.shown);
         match (inode, to.slot()) {
             (Some(inode), Some(slot)) => {
@@ -224,11 +218,7 @@ impl Watcher<'_> {
         }
     }
 
-    pub fn look_at_create(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_create(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let (directory, path) = match arguments.call() {
             libc::SYS_mkdir | libc::SYS_mknod => (libc::AT_FDCWD, values[0]),
@@ -237,19 +227,31 @@ impl Watcher<'_> {
             // mkdirat, mknodat
             _ => (arguments.descriptor(0), values[1]),
         };
-        match self.named(by, directory, path, false)? {
-            Some(name) if name.directory.is_some() && name.at.stat.is_none() => {
-                self.compare_mapped(by, None)?;
-                Ok(Entry::wait_for(What::Create(Box::new(Create { name }))))
-            }
-            _ => Ok(Entry::Pass),
-        }
+        let is_new = |name: &Named| name.directory.is_some() && name.at.stat.is_none();
+        self.await_on_name(by, (directory, path), is_new, |name| {
+            PendingCall::Create(Box::new(Create { name }))
+        })
     }
 
-    pub fn created(&mut self, by: By<'_>, create: Create) -> Result<(), WatchError> {
+    /// A call on one name, whose end matters if the name is such a one.
+    fn await_on_name(
+        &mut self,
+        by: CallContext<'_>,
+        (directory, path): (i32, u64),
+        matters: impl FnOnce(&Named) -> bool,
+        pending: impl FnOnce(Named) -> PendingCall,
+    ) -> EntryResult {
+        let name = self.named(by, directory, path, false)?;
+        let Some(name) = name.filter(matters) else {
+            return Ok(EntryAction::Pass);
+        };
+        self.compare_mapped(by, name.inode)?;
+        Ok(EntryAction::wait_for(pending(name)))
+    }
+
+    pub fn exit_create(&mut self, by: CallContext<'_>, create: Create) -> Result<(), WatchError> {
         let Create { name } = create;
-        let call = crate::table::name(by.number);
-        let text = format!("{call}(\"{}\")", name.shown);
+        let text = by.text_on(&name.shown);
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let stat = rustix::fs::statat(&name.at.folder, &name.at.name[..], flags);
         let (Ok(stat), Some(directory)) = (stat, name.directory) else {
@@ -276,29 +278,21 @@ impl Watcher<'_> {
         self.emit(by, &text, effects)
     }
 
-    pub fn look_at_unlink(
-        &mut self,
-        by: By<'_>,
-        arguments: &Arguments,
-    ) -> Result<Entry, WatchError> {
+    pub fn enter_unlink(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let values = &arguments.values;
         let (directory, path) = match arguments.call() {
             libc::SYS_unlinkat => (arguments.descriptor(0), values[1]),
             _ => (libc::AT_FDCWD, values[0]),
         };
-        match self.named(by, directory, path, false)? {
-            Some(name) if name.directory.is_some() && name.inode.is_some() => {
-                self.compare_mapped(by, name.inode)?;
-                Ok(Entry::wait_for(What::Unlink(Box::new(Unlink { name }))))
-            }
-            _ => Ok(Entry::Pass),
-        }
+        let is_known = |name: &Named| name.directory.is_some() && name.inode.is_some();
+        self.await_on_name(by, (directory, path), is_known, |name| {
+            PendingCall::Unlink(Box::new(Unlink { name }))
+        })
     }
 
-    pub fn unlinked(&mut self, by: By<'_>, unlink: Unlink) -> Result<(), WatchError> {
+    pub fn exit_unlink(&mut self, by: CallContext<'_>, unlink: Unlink) -> Result<(), WatchError> {
         let Unlink { name } = unlink;
-        let call = crate::table::name(by.number);
-        let text = format!("{call}(\"{}\")", name.shown);
+        let text = by.text_on(&name.shown);
         let (Some(slot), Some(inode)) = (name.slot(), name.inode) else {
             return Ok(());
         };

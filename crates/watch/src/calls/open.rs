@@ -1,10 +1,10 @@
 //! `open` and its kin: a name may appear, a file may lose its content.
 
-use super::resolve::{At, Named};
-use super::{Arguments, Entry, What};
+use super::resolve::{Named, PathAt};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::descriptors::Description;
 use crate::inodes::Number;
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crate::{WatchError, before};
 use crashpoint_trace::files::{Effect, InodeId, InodeKind, Remark};
 use rustix::fs::{FileType, Stat};
@@ -34,7 +34,7 @@ struct Asked {
 }
 
 impl Watcher<'_> {
-    fn asked(&self, by: By<'_>, arguments: &Arguments) -> Option<Asked> {
+    fn asked(&self, by: CallContext<'_>, arguments: &Arguments) -> Option<Asked> {
         let values = &arguments.values;
         let asked = |directory, path, flags, mode| Asked {
             directory,
@@ -72,27 +72,27 @@ impl Watcher<'_> {
         })
     }
 
-    pub fn look_at_open(&mut self, by: By<'_>, arguments: &Arguments) -> Result<Entry, WatchError> {
+    pub fn enter_open(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let Some(asked) = self.asked(by, arguments) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         let flags = asked.flags;
         let changing = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
         if flags & changing == 0 || flags & libc::O_PATH != 0 {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         let shown = |path: &str| open_text(by.number, path, flags, asked.mode);
         if flags & libc::O_TMPFILE == libc::O_TMPFILE {
             let Some(path) = self.text(by.tid, asked.path) else {
-                return Ok(Entry::Pass);
+                return Ok(EntryAction::Pass);
             };
             let Ok(at) = self.at(by.tid, asked.directory, path) else {
-                return Ok(Entry::Pass);
+                return Ok(EntryAction::Pass);
             };
             let Some((directory, _)) = self.inode_at(&at, true) else {
-                return Ok(Entry::Pass);
+                return Ok(EntryAction::Pass);
             };
-            return Ok(Entry::wait_for(What::Open(Open {
+            return Ok(EntryAction::wait_for(PendingCall::Open(Open {
                 target: Target::Nameless(directory),
                 flags,
                 text: shown(&self.inodes.path(directory)),
@@ -101,29 +101,34 @@ impl Watcher<'_> {
         let exclusive = libc::O_CREAT | libc::O_EXCL;
         let follow = flags & libc::O_NOFOLLOW == 0 && flags & exclusive != exclusive;
         let Some(named) = self.named(by, asked.directory, asked.path, follow)? else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
         if named.directory.is_none() && named.inode.is_none() {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         let stat = named.at.stat.as_ref();
         let plain =
             stat.is_none_or(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
         // Opening a pipe waits for its other end.
         if !plain {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         }
         self.compare_mapped(by, named.inode)?;
         let text = shown(&named.shown);
         let target = Target::Name(Box::new(named));
-        Ok(Entry::wait_for(What::Open(Open {
+        Ok(EntryAction::wait_for(PendingCall::Open(Open {
             target,
             flags,
             text,
         })))
     }
 
-    pub fn opened(&mut self, by: By<'_>, open: Open, returned: i32) -> Result<(), WatchError> {
+    pub fn exit_open(
+        &mut self,
+        by: CallContext<'_>,
+        open: Open,
+        returned: i32,
+    ) -> Result<(), WatchError> {
         let Some(own) = self.take(by.tid, returned) else {
             return self.remark(Remark::Unseen {
                 text: open.text,
@@ -176,7 +181,7 @@ impl Watcher<'_> {
     }
 
     /// `chdir` and its kin.
-    pub fn place_changed(&mut self, tid: crate::ptrace::Tid, arguments: &Arguments) {
+    pub fn exit_path_base(&mut self, tid: crate::ptrace::Tid, arguments: &Arguments) {
         let Some(task) = self.tasks.all.get_mut(&tid) else {
             return;
         };
@@ -189,7 +194,7 @@ impl Watcher<'_> {
                     process.files = Rc::new(copy.into());
                 }
                 if flags & (libc::CLONE_FS | libc::CLONE_NEWNS) != 0 {
-                    let place = crate::tasks::Place {
+                    let place = crate::tasks::PathBase {
                         directory: None,
                         other_root: process.place.borrow().other_root
                             || flags & libc::CLONE_NEWNS != 0,
@@ -209,11 +214,11 @@ impl Watcher<'_> {
     /// An inode by a path that is followed or not, for calls that do not change names.
     pub fn inode_by_path(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         directory: i32,
         path: u64,
         follow: bool,
-    ) -> Option<(InodeId, Stat, At)> {
+    ) -> Option<(InodeId, Stat, PathAt)> {
         let path = self.text(by.tid, path)?;
         let at = self.at(by.tid, directory, path).ok()?;
         let (inode, stat) = self.inode_at(&at, follow)?;

@@ -1,22 +1,22 @@
 //! What is seen from outside: standard output, standard error, sockets.
 
-use super::{Arguments, Entry, What};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
-use crate::descriptors::Subject;
-use crate::watcher::{By, Watcher};
+use crate::descriptors::FdTarget;
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Effect, Remark, Stream};
 
 /// A call that puts something out.
 #[derive(Debug)]
 pub struct Output {
     pub stream: Stream,
-    pub source: Source,
+    pub source: OutputSource,
     pub arguments: Arguments,
 }
 
 /// Where the bytes are.
 #[derive(Debug)]
-pub enum Source {
+pub enum OutputSource {
     /// In memory, as the call's arguments say.
     Memory,
     /// In a file, from this offset on.
@@ -35,38 +35,38 @@ const VECTOR_LENGTH: u64 = 24;
 const SENT: u64 = 56;
 
 impl Watcher<'_> {
-    pub fn look_at_send(&mut self, by: By<'_>, arguments: &Arguments) -> Result<Entry, WatchError> {
+    pub fn enter_send(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
         let description = self.description(by.tid, arguments.descriptor(0));
-        let Some(Subject::Stream(stream)) = description.map(|found| found.subject) else {
-            return Ok(Entry::Pass);
+        let Some(FdTarget::Stream(stream)) = description.map(|found| found.target) else {
+            return Ok(EntryAction::Pass);
         };
         self.compare_mapped(by, None)?;
-        Ok(Entry::wait_for(What::Output(Output {
+        Ok(EntryAction::wait_for(PendingCall::Output(Output {
             stream,
-            source: Source::Memory,
+            source: OutputSource::Memory,
             arguments: *arguments,
         })))
     }
 
-    pub fn put_out(
+    pub fn exit_output(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         output: &Output,
         returned: u64,
     ) -> Result<(), WatchError> {
-        let name = crate::table::name(by.number);
+        let name = by.name();
         let stream = output.stream;
         let bytes = match &output.source {
-            Source::Memory => self.sent(by, &output.arguments, returned),
-            Source::File { own, offset } => {
+            OutputSource::Memory => self.sent(by, &output.arguments, returned),
+            OutputSource::File { own, offset } => {
                 // Without an offset of its own, the file's position has moved on.
                 let end = || rustix::fs::tell(own).unwrap_or(0).saturating_sub(returned);
                 read_back(own, offset.unwrap_or_else(end), returned)
             }
-            Source::Pipe => Vec::new(),
+            OutputSource::Pipe => Vec::new(),
         };
         let text = format!("{name}({}, {} bytes)", stream_name(stream), bytes.len());
-        if matches!(output.source, Source::Pipe) && returned > 0 {
+        if matches!(output.source, OutputSource::Pipe) && returned > 0 {
             self.remark(Remark::Unseen {
                 text: format!("{name}({}, {returned} bytes)", stream_name(stream)),
                 reason: "the bytes went from pipe to pipe".into(),
@@ -80,7 +80,7 @@ impl Watcher<'_> {
     }
 
     /// The bytes that a call has sent from memory.
-    fn sent(&self, by: By<'_>, arguments: &Arguments, returned: u64) -> Vec<u8> {
+    fn sent(&self, by: CallContext<'_>, arguments: &Arguments, returned: u64) -> Vec<u8> {
         let message = |at: u64, sent: u64| {
             let vector = self.word(by.tid, at + VECTOR).unwrap_or(0);
             let count = self.word(by.tid, at + VECTOR_LENGTH).unwrap_or(0);

@@ -5,7 +5,7 @@ use crate::before::{self, Found};
 use crate::inodes::Number;
 use crate::paths::{self, Name};
 use crate::ptrace::Tid;
-use crate::watcher::{By, Watcher};
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Effect, InodeId, InodeKind, Remark, Slot, Through};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Stat};
@@ -15,12 +15,12 @@ use std::rc::Rc;
 
 /// A path, and where it starts.
 #[derive(Debug)]
-pub struct At {
+pub struct PathAt {
     base: Option<Rc<OwnedFd>>,
     pub path: Vec<u8>,
 }
 
-impl AsFd for At {
+impl AsFd for PathAt {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.base {
             Some(base) => base.as_fd(),
@@ -80,20 +80,20 @@ pub struct Incoming {
 
 impl Watcher<'_> {
     /// Where a path starts, for the kernel to resolve.
-    pub fn at(&mut self, tid: Tid, directory: i32, path: Vec<u8>) -> Result<At, Errno> {
+    pub fn at(&mut self, tid: Tid, directory: i32, path: Vec<u8>) -> Result<PathAt, Errno> {
         let task = self.tasks.get(tid).ok_or(Errno::SRCH)?;
         if path.first() == Some(&b'/') {
             let path = paths::translate(&path, task.process.leader, tid);
             if !task.process.place.borrow().other_root {
-                return Ok(At { base: None, path });
+                return Ok(PathAt { base: None, path });
             }
             let base = Some(Rc::new(paths::root_folder(tid)?));
             let path = [b".", &path[..]].concat();
-            return Ok(At { base, path });
+            return Ok(PathAt { base, path });
         }
         if directory != libc::AT_FDCWD {
             let base = self.take(tid, directory).ok_or(Errno::BADF)?;
-            return Ok(At {
+            return Ok(PathAt {
                 base: Some(Rc::new(base)),
                 path,
             });
@@ -107,7 +107,7 @@ impl Watcher<'_> {
                 base
             }
         };
-        Ok(At {
+        Ok(PathAt {
             base: Some(base),
             path,
         })
@@ -116,7 +116,7 @@ impl Watcher<'_> {
     /// The name that a path in the program's memory ends in. `None`: the call will fail.
     pub fn named(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         directory: i32,
         path: u64,
         follow: bool,
@@ -127,9 +127,10 @@ impl Watcher<'_> {
         let Ok(at) = self.at(by.tid, directory, path) else {
             return Ok(None);
         };
-        let name = match follow {
-            true => paths::followed(&at, &at.path),
-            false => paths::name(&at, &at.path),
+        let name = if follow {
+            paths::followed(&at, &at.path)
+        } else {
+            paths::name(&at, &at.path)
         };
         match name {
             Ok(name) => self.know(by, name, &at.path).map(Some),
@@ -138,12 +139,12 @@ impl Watcher<'_> {
     }
 
     /// What a path leads to, if that is of the folder.
-    pub fn inode_at(&self, at: &At, follow: bool) -> Option<(InodeId, Stat)> {
+    pub fn inode_at(&self, at: &PathAt, follow: bool) -> Option<(InodeId, Stat)> {
         let stat = paths::stat(at, &at.path, follow).ok()?;
         Some((self.inodes.find(Number::from(&stat))?, stat))
     }
 
-    fn know(&mut self, by: By<'_>, at: Name, given: &[u8]) -> Result<Named, WatchError> {
+    fn know(&mut self, by: CallContext<'_>, at: Name, given: &[u8]) -> Result<Named, WatchError> {
         let directory = match self.inodes.find(at.folder_number) {
             Some(directory) => Some(directory),
             None => self.strange_folder(by, &at)?,
@@ -167,7 +168,11 @@ impl Watcher<'_> {
     }
 
     /// A folder that is not known: it lies outside, or somebody else made it.
-    fn strange_folder(&mut self, by: By<'_>, at: &Name) -> Result<Option<InodeId>, WatchError> {
+    fn strange_folder(
+        &mut self,
+        by: CallContext<'_>,
+        at: &Name,
+    ) -> Result<Option<InodeId>, WatchError> {
         use rustix::fd::AsRawFd as _;
         let link = format!("/proc/self/fd/{}", at.folder.as_raw_fd());
         let Ok(path) = std::fs::read_link(link) else {
@@ -196,7 +201,7 @@ impl Watcher<'_> {
     }
 
     /// Somebody else put this into the folder.
-    fn adopt(&mut self, by: By<'_>, named: &Named) -> Result<Option<InodeId>, WatchError> {
+    fn adopt(&mut self, by: CallContext<'_>, named: &Named) -> Result<Option<InodeId>, WatchError> {
         let (Some(directory), Ok(found)) = (named.directory, Found::at(named.path())) else {
             return Ok(None);
         };
@@ -205,7 +210,7 @@ impl Watcher<'_> {
 
     fn adopt_at(
         &mut self,
-        by: By<'_>,
+        by: CallContext<'_>,
         directory: InodeId,
         name: &[u8],
         found: Found,

@@ -1,20 +1,21 @@
 //! Calls that make something durable, or seem to.
 
-use super::{Arguments, Entry, What};
+use super::{Arguments, EntryAction, EntryResult, PendingCall};
 use crate::WatchError;
-use crate::descriptors::Subject;
-use crate::watcher::{By, Watcher};
+use crate::descriptors::FdTarget;
+use crate::watcher::{CallContext, Watcher};
 use crashpoint_trace::files::{Effect, InodeId, SyncKind};
 
 #[derive(Debug)]
-pub struct Sync {
+pub struct PendingSync {
+    /// Several where `msync` covers several mappings.
     pub kinds: Vec<SyncKind>,
     pub text: String,
 }
 
 impl Watcher<'_> {
-    pub fn look_at_sync(&mut self, by: By<'_>, arguments: &Arguments) -> Result<Entry, WatchError> {
-        let name = crate::table::name(by.number);
+    pub fn enter_sync(&mut self, by: CallContext<'_>, arguments: &Arguments) -> EntryResult {
+        let name = by.name();
         let descriptor = arguments.descriptor(0);
         let everything = match arguments.call() {
             libc::SYS_sync => true,
@@ -24,7 +25,7 @@ impl Watcher<'_> {
                     .and_then(|own| rustix::fs::fstat(own).ok())
                     .map(|s| s.st_dev);
                 if device != Some(self.inodes.get(InodeId::ROOT).number.device) {
-                    return Ok(Entry::Pass);
+                    return Ok(EntryAction::Pass);
                 }
                 true
             }
@@ -32,16 +33,16 @@ impl Watcher<'_> {
         };
         if everything {
             self.compare_all(by)?;
-            return Ok(Entry::wait_for(What::Sync(Sync {
+            return Ok(EntryAction::wait_for(PendingCall::Sync(PendingSync {
                 kinds: vec![SyncKind::Everything],
                 text: format!("{name}()"),
             })));
         }
         let Some(description) = self.description(by.tid, descriptor) else {
-            return Ok(Entry::Pass);
+            return Ok(EntryAction::Pass);
         };
-        let Subject::Inode(inode) = description.subject else {
-            return Ok(Entry::Pass);
+        let FdTarget::Inode(inode) = description.target else {
+            return Ok(EntryAction::Pass);
         };
         let path = self.inodes.path(inode);
         let mut text = format!("{name}(\"{path}\")");
@@ -64,13 +65,13 @@ impl Watcher<'_> {
             }
         };
         self.compare_mapped(by, Some(inode))?;
-        Ok(Entry::wait_for(What::Sync(Sync {
+        Ok(EntryAction::wait_for(PendingCall::Sync(PendingSync {
             kinds: vec![kind],
             text,
         })))
     }
 
-    pub fn synced(&mut self, by: By<'_>, sync: Sync) -> Result<(), WatchError> {
+    pub fn exit_sync(&mut self, by: CallContext<'_>, sync: PendingSync) -> Result<(), WatchError> {
         let effects = sync.kinds.into_iter().map(Effect::Sync).collect();
         self.emit(by, &sync.text, effects)
     }

@@ -13,10 +13,10 @@ mod modules;
 mod symbols;
 
 use crate::ptrace::{self, Registers, Tid};
-use crashpoint_trace::files::{Frame, RawFrame, StackId, Writer};
+use crashpoint_trace::files::{RawFrame, StackFrame, StackId, Writer};
 use framehop::Unwinder as _;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use modules::{Files, Region, Section};
+use modules::{CodeFiles, Region, Section};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::File;
 use std::io;
@@ -66,7 +66,7 @@ struct Start<'a> {
 
 pub struct Stacks {
     enabled: bool,
-    files: Files,
+    files: CodeFiles,
     cache: CacheX86_64,
     /// By the leader of the process.
     code: FxHashMap<Tid, Code>,
@@ -81,7 +81,7 @@ impl Stacks {
     pub fn new(enabled: bool) -> Stacks {
         Stacks {
             enabled,
-            files: Files::default(),
+            files: CodeFiles::default(),
             cache: CacheX86_64::new(),
             code: FxHashMap::default(),
             stacks: FxHashMap::default(),
@@ -291,7 +291,7 @@ impl Stacks {
     }
 
     /// What stands at every address that was seen.
-    pub fn symbols(&self) -> Vec<(RawFrame, Vec<Frame>)> {
+    pub fn symbols(&self) -> Vec<(RawFrame, Vec<StackFrame>)> {
         let mut frames: Vec<RawFrame> = self.frames.iter().copied().collect();
         frames.sort_by_key(|frame| (frame.module, frame.offset));
         symbols::resolve(&frames, |module| self.files.path(module))

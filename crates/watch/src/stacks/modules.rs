@@ -17,7 +17,7 @@ pub struct Region {
     pub addresses: Range<u64>,
     /// What to subtract to get an address as the file counts.
     pub bias: u64,
-    /// In [`Files`].
+    /// In [`CodeFiles`].
     pub file: usize,
 }
 
@@ -56,7 +56,7 @@ struct Parsed {
 const SECTIONS: [&str; 3] = [".text", ".eh_frame", ".eh_frame_hdr"];
 
 #[derive(Default)]
-pub struct Files {
+pub struct CodeFiles {
     all: Vec<CodeFile>,
     by_path: FxHashMap<(String, u64), usize>,
     /// In the order of their numbers in the recording.
@@ -92,7 +92,7 @@ fn line(text: &str) -> Option<Line<'_>> {
     })
 }
 
-impl Files {
+impl CodeFiles {
     /// The code of a process, by address.
     pub fn regions(&mut self, leader: Tid) -> Vec<Region> {
         let Ok(maps) = std::fs::read(format!("/proc/{}/maps", leader.0)) else {

@@ -3,7 +3,7 @@
 
 use addr2line::Loader;
 use addr2line::gimli::{self, UnwindSection as _};
-use crashpoint_trace::files::{Frame, RawFrame, SourceLine};
+use crashpoint_trace::files::{RawFrame, SourceLine, StackFrame};
 use object::{Object as _, ObjectSection as _};
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 pub fn resolve<'a>(
     frames: &[RawFrame],
     path: impl Fn(u32) -> &'a str,
-) -> Vec<(RawFrame, Vec<Frame>)> {
+) -> Vec<(RawFrame, Vec<StackFrame>)> {
     let mut all = Vec::with_capacity(frames.len());
     for group in frames.chunk_by(|a, b| a.module == b.module) {
         let path = path(group[0].module);
@@ -35,7 +35,7 @@ pub fn resolve<'a>(
                         Bounds::new(bytes).name(frame.offset)
                     }
                 };
-                found.push(Frame {
+                found.push(StackFrame {
                     module: path.to_owned(),
                     offset: frame.offset,
                     function,
@@ -53,7 +53,7 @@ fn demangled(name: Cow<'_, str>) -> String {
 }
 
 /// Innermost first; empty without debug information.
-fn by_debug(loader: &Loader, path: &str, offset: u64) -> Vec<Frame> {
+fn by_debug(loader: &Loader, path: &str, offset: u64) -> Vec<StackFrame> {
     let mut found = Vec::new();
     let Ok(mut frames) = loader.find_frames(offset) else {
         return found;
@@ -78,7 +78,7 @@ fn by_debug(loader: &Loader, path: &str, offset: u64) -> Vec<Frame> {
                 column: location.column.unwrap_or(0),
             })
         });
-        found.push(Frame {
+        found.push(StackFrame {
             module: path.to_owned(),
             offset,
             function: function.into_owned(),
@@ -87,7 +87,7 @@ fn by_debug(loader: &Loader, path: &str, offset: u64) -> Vec<Frame> {
     }
     match found.pop_if(|outermost| is_runtime(outermost)) {
         // Linked into the program, it stands in front of the C library as a part of it.
-        Some(function) => vec![Frame {
+        Some(function) => vec![StackFrame {
             module: RUNTIME.to_owned(),
             source: None,
             ..function
@@ -99,7 +99,7 @@ fn by_debug(loader: &Loader, path: &str, offset: u64) -> Vec<Frame> {
 /// What the code of the runtime is said to lie in.
 const RUNTIME: &str = "libcrashpoint_rt";
 
-fn is_runtime(function: &Frame) -> bool {
+fn is_runtime(function: &StackFrame) -> bool {
     let source = function.source.as_ref();
     source.is_some_and(|source| source.file.contains("crates/rt/src/"))
 }

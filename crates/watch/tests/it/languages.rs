@@ -2,7 +2,7 @@
 
 use crate::replay;
 use crate::support::{scratch, watch};
-use crashpoint_watch::Ended;
+use crashpoint_watch::ProgramEnd;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn check(scratch: &Path, command: &[OsString]) -> Vec<String> {
     let watched = watch(scratch, command);
     let (recorded, recording) = watched.unwrap_or_else(|error| panic!("{error}"));
     let texts: Vec<String> = recording.calls().map(|call| call.text.to_owned()).collect();
-    assert_eq!(recorded.ended, Ended::Exited(0), "{texts:#?}");
+    assert_eq!(recorded.ended, ProgramEnd::Exited(0), "{texts:#?}");
     replay::check(&recording, &scratch.join("data"));
     let renamed = recording
         .calls()

@@ -48,26 +48,26 @@ pub fn watch_for(
     command: &[OsString],
     timeout: Duration,
 ) -> Result<(Recorded, FileRecording), WatchError> {
-    watch_near(scratch, command, timeout, Some(&near()))
+    watch_with(scratch, command, timeout, Some(&syscallbuf()))
 }
 
 /// The library that is preloaded, where cargo puts it.
-pub fn near() -> PathBuf {
+pub fn syscallbuf() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
     let mut folders = test.ancestors().skip(1);
     let candidates = folders.by_ref().take(2);
     candidates
-        .map(|folder| folder.join("libcrashpoint_near.so"))
+        .map(|folder| folder.join("libcrashpoint_syscallbuf.so"))
         .find(|path| path.is_file())
-        .expect("libcrashpoint_near.so beside the tests")
+        .expect("libcrashpoint_syscallbuf.so beside the tests")
 }
 
 /// The same, with or without the library with which writes need not stop.
-pub fn watch_near(
+pub fn watch_with(
     scratch: &Path,
     command: &[OsString],
     timeout: Duration,
-    near: Option<&Path>,
+    syscallbuf: Option<&Path>,
 ) -> Result<(Recorded, FileRecording), WatchError> {
     let data = scratch.join("data");
     std::fs::create_dir_all(&data).expect("a folder");
@@ -83,7 +83,7 @@ pub fn watch_near(
         stacks: true,
         pass_output: false,
         timeout: Some(timeout),
-        near,
+        syscallbuf,
     };
     let out = scratch.join("out");
     let recorded = crashpoint_watch::record(&options, &out)?;
@@ -209,9 +209,10 @@ pub fn effect(effect: &Effect<'_>) -> String {
             bytes,
             through,
         } => {
-            let shown = match bytes.len() <= 40 {
-                true => name(bytes),
-                false => format!("{} bytes", bytes.len()),
+            let shown = if bytes.len() <= 40 {
+                name(bytes)
+            } else {
+                format!("{} bytes", bytes.len())
             };
             format!("write {} {offset} {through:?} {shown}", id(inode))
         }

@@ -2,7 +2,7 @@
 
 use crate::support::{self, compile, run, run_after, scratch, watch_for};
 use crashpoint_trace::files::Remark;
-use crashpoint_watch::Ended;
+use crashpoint_watch::ProgramEnd;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn a_file_that_is_replaced_is_recorded_step_by_step() {
     let run = run_after("save", |data| {
         std::fs::write(data.join("note"), "old").unwrap()
     });
-    assert_eq!(run.recorded.ended, Ended::Exited(7));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(7));
     assert_eq!(
         run.texts(),
         [
@@ -49,7 +49,7 @@ fn a_file_that_is_replaced_is_recorded_step_by_step() {
 #[test]
 fn threads_are_recorded_in_the_order_in_which_they_wrote() {
     let run = run("threads");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     run.replays();
     let threads: BTreeSet<u32> = run.recording.calls().map(|call| call.thread).collect();
     assert_eq!(threads.len(), 5);
@@ -60,7 +60,7 @@ fn threads_are_recorded_in_the_order_in_which_they_wrote() {
 #[test]
 fn processes_share_a_position_or_append() {
     let run = run("processes");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     run.replays();
     let processes: BTreeSet<u32> = run.recording.calls().map(|call| call.process).collect();
     assert_eq!(processes.len(), 2);
@@ -80,7 +80,7 @@ fn processes_share_a_position_or_append() {
 #[test]
 fn a_new_program_has_the_descriptors_it_was_left() {
     let run = run("spawn");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     run.replays();
     let call = run.call("write(\"kept\"");
     assert_eq!(call.process, 1);
@@ -90,7 +90,7 @@ fn a_new_program_has_the_descriptors_it_was_left() {
 fn signals_arrive_and_calls_are_restarted() {
     let run = run("signals");
     let signal = 10;
-    assert_eq!(run.recorded.ended, Ended::Killed { signal });
+    assert_eq!(run.recorded.ended, ProgramEnd::Killed { signal });
     run.replays();
 }
 
@@ -99,7 +99,7 @@ fn names_come_and_go() {
     let run = run_after("names", |data| {
         std::fs::write(data.join("a"), "old").unwrap()
     });
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     assert_eq!(run.remarks(), []);
     run.replays();
     assert_eq!(run.call("RENAME_EXCHANGE").effects.len(), 1);
@@ -118,7 +118,7 @@ fn names_come_and_go() {
 #[test]
 fn content_changes_in_every_way() {
     let run = run("content");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     assert_eq!(run.remarks(), []);
     run.replays();
     let effects = run.effects();
@@ -150,7 +150,7 @@ fn content_changes_in_every_way() {
 #[test]
 fn stores_through_mappings_are_found_where_they_matter() {
     let run = run("mapped");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     run.replays();
     let effects = run.effects();
     let at = |text: &str| {
@@ -173,7 +173,7 @@ fn stores_through_mappings_are_found_where_they_matter() {
 #[test]
 fn output_is_what_the_descriptors_were_at_the_start() {
     let run = run("daemon");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     assert_eq!(run.printed(), "this is printed\n");
     run.replays();
     let effects = run.effects();
@@ -193,7 +193,7 @@ fn output_is_what_the_descriptors_were_at_the_start() {
 #[test]
 fn rings_are_refused_and_remarked() {
     let run = run("refused");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     run.replays();
     let remarks = run.remarks();
     let refused: Vec<&str> = remarks
@@ -212,7 +212,7 @@ fn rings_are_refused_and_remarked() {
 #[test]
 fn what_comes_from_outside_is_new_and_what_leaves_is_unlinked() {
     let run = run("outside");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     assert_eq!(run.remarks(), []);
     run.replays();
     let effects = run.effects();
@@ -229,14 +229,14 @@ fn what_comes_from_outside_is_new_and_what_leaves_is_unlinked() {
 #[test]
 fn a_program_that_is_killed_leaves_what_it_did() {
     let run = run("killed");
-    assert_eq!(run.recorded.ended, Ended::Killed { signal: 9 });
+    assert_eq!(run.recorded.ended, ProgramEnd::Killed { signal: 9 });
     run.replays();
 }
 
 #[test]
 fn a_thread_may_start_another_program() {
     let run = run("exec_thread");
-    assert_eq!(run.recorded.ended, Ended::Exited(0));
+    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
     run.replays();
     let written = std::fs::read_to_string(run.data.join("f")).unwrap();
     assert_eq!(written, "by the first program\nby the second program\n");
@@ -269,7 +269,7 @@ fn a_program_that_never_ends_is_killed_with_its_children() {
     let after = Duration::from_millis(300);
     let watched = watch_for(scratch.path(), &[binary.into()], after);
     let (recorded, recording) = watched.unwrap();
-    assert_eq!(recorded.ended, Ended::TimedOut { after_ms: 300 });
+    assert_eq!(recorded.ended, ProgramEnd::TimedOut { after_ms: 300 });
     let texts: Vec<_> = recording.calls().map(|call| call.text).collect();
     assert_eq!(
         texts.len(),

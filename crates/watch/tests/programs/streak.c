@@ -21,7 +21,7 @@ static __attribute__((noinline)) void other_place(void) {
 int main(int count, char **arguments) {
     check(chdir(arguments[1]));
     printf("%s %s\n", getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "-",
-           getenv("CRASHPOINT_NEAR") ? "marked" : "-");
+           getenv("CRASHPOINT_SYSCALLBUF") ? "marked" : "-");
     fflush(stdout);
     file = check(open("a", O_RDWR | O_CREAT, 0644));
     int second = check(open("b", O_WRONLY | O_CREAT | O_APPEND, 0644));
