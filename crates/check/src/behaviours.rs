@@ -10,19 +10,21 @@ use crashpoint_abi::record::FlushKind;
 use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_persist::memory::LineId;
 use crashpoint_persist::memory::{MemoryWalker, Model, Node};
-use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Stacks, Step, TimeSplit};
-use crashpoint_states::representative::facts::{End, Fact};
+use crashpoint_states::representative::calls::{
+    CallStep, Calls, Rounds, StackFrame, Stacks, TimeSplit,
+};
+use crashpoint_states::representative::facts::{EventPart, Fact};
 use crashpoint_states::representative::objects::{self, Member, Update};
-use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
+use crashpoint_states::representative::{Facts, NEVER, PlanBuilder, RepresentativePlan};
 use crashpoint_trace::{ContextId, Event, EventKind, FileIndex, Recording, SiteId, StoreKind};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash as _, Hasher as _};
 
 /// What the program model knows of a recording.
-pub trait Known {
+pub trait ProgramModel {
     /// The calls that led to a store and the store itself, outermost first.
-    fn frames(&mut self, site: SiteId, context: ContextId) -> Vec<Frame>;
+    fn frames(&mut self, site: SiteId, context: ContextId) -> Vec<StackFrame>;
 
     /// The objects that a node is part of, innermost first; none if its type is not known.
     fn members(&mut self, node: &Node) -> SmallVec<[Member; 2]>;
@@ -37,7 +39,7 @@ pub trait Known {
 /// What became of the nodes.
 #[derive(Clone, Debug)]
 pub struct Divided {
-    pub plan: Plan,
+    pub plan: RepresentativePlan,
     /// What each node needs, and when it is durable.
     pub facts: Facts,
     /// Nodes in all; those that no type is known of; and of these, those that lie in an object whose
@@ -48,17 +50,17 @@ pub struct Divided {
 }
 
 /// A loop over operations ends a round with each of them; this is for loops that tell nothing.
-const MOST_STEPS: usize = 4096;
+const MAX_STEPS: usize = 4096;
 
 /// Returns of operations amid others that are looked at.
-const MOST_AMID: usize = 16;
+const MAX_AMID: usize = 16;
 
 /// Divides a recording, and says what is to be tried.
 pub fn plan(
     recording: &Recording,
     operations: &Operations,
     model: Model,
-    known: &mut impl Known,
+    known: &mut impl ProgramModel,
 ) -> Divided {
     let mut noted = Noted::new(recording, model);
     for event in recording.events() {
@@ -81,10 +83,10 @@ pub fn plan(
         least: 1,
     };
     let rounds = Rounds {
-        most_steps: MOST_STEPS,
+        most_steps: MAX_STEPS,
     };
     calls.behaviours(time, rounds, &mut builder);
-    let plan = Plan {
+    let plan = RepresentativePlan {
         returned_amid: noted.amid,
         ..builder.finish()
     };
@@ -101,8 +103,8 @@ pub fn plan(
 /// What each node needs, and when it is durable.
 pub fn facts(recording: &Recording, model: Model) -> Facts {
     struct Nothing;
-    impl Known for Nothing {
-        fn frames(&mut self, _: SiteId, _: ContextId) -> Vec<Frame> {
+    impl ProgramModel for Nothing {
+        fn frames(&mut self, _: SiteId, _: ContextId) -> Vec<StackFrame> {
             Vec::new()
         }
 
@@ -130,7 +132,7 @@ struct Noted {
     updates: Vec<Update>,
     /// Of these, those whose object is known by its allocation alone.
     allocated: usize,
-    steps: Vec<Step>,
+    steps: Vec<CallStep>,
     stacks: Stacks,
     stack_numbers: FxHashMap<(SiteId, ContextId), u32>,
     /// The last node of each line, or page.
@@ -177,7 +179,7 @@ impl Noted {
         }
     }
 
-    fn event(&mut self, event: &Event<'_>, operations: &Operations, known: &mut impl Known) {
+    fn event(&mut self, event: &Event<'_>, operations: &Operations, known: &mut impl ProgramModel) {
         known.see(event);
         let first = self.walker.nodes().len();
         self.walker.feed(event);
@@ -188,7 +190,7 @@ impl Noted {
         };
         for index in first..last {
             let node = self.walker.nodes()[index];
-            let end = End::of(index, &(first..last));
+            let end = EventPart::of(index, &(first..last));
             let mut hasher = FxHasher::default();
             (stack, end).hash(&mut hasher);
             self.node(NodeId(index as u32), &node, hasher.finish(), known);
@@ -223,7 +225,7 @@ impl Noted {
                     self.acknowledged.push(event.order);
                     // One that runs beside it may not have begun.
                     let first = *self.first_thread.get_or_insert(event.thread.0);
-                    if first != event.thread.0 && self.amid.len() < MOST_AMID {
+                    if first != event.thread.0 && self.amid.len() < MAX_AMID {
                         self.amid.push(event.order);
                     }
                 }
@@ -242,7 +244,7 @@ impl Noted {
         }
     }
 
-    fn node(&mut self, id: NodeId, node: &Node, site: u64, known: &mut impl Known) {
+    fn node(&mut self, id: NodeId, node: &Node, site: u64, known: &mut impl ProgramModel) {
         let mut needs: SmallVec<[NodeId; 2]> = SmallVec::new();
         let word = node.address.0 / WORD_BYTES;
         match (self.model, node.kind) {
@@ -292,14 +294,14 @@ impl Noted {
         }
     }
 
-    fn stack(&mut self, event: &Event<'_>, known: &mut impl Known) -> u32 {
+    fn stack(&mut self, event: &Event<'_>, known: &mut impl ProgramModel) -> u32 {
         let stacks = &mut self.stacks;
         let number = self.stack_numbers.entry((event.site, event.context));
         *number.or_insert_with(|| stacks.number(&known.frames(event.site, event.context)))
     }
 
     fn step(&mut self, event: &Event<'_>, stack: u32, nodes: std::ops::Range<u32>) {
-        let step = Step {
+        let step = CallStep {
             thread: event.thread.0,
             stack,
             order: event.order,

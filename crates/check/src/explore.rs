@@ -11,12 +11,12 @@ mod learn;
 mod producer;
 mod progress;
 
-use crate::journal::{How, Journal, JournalError, Result as JournalResult};
+use crate::journal::{Journal, JournalEntry, JournalError, ResultOrigin};
 use crate::judge::Observed;
+use crate::medium::{Checker, Medium, ReadLocation};
 use crate::plan::Budget;
-use crate::server::End;
-use crate::subject::{Checker, Place, Subject};
-use crate::table::{Failing, Key, Table};
+use crate::server::RunEnd;
+use crate::table::{Failing, Key, ResultTable};
 use crate::timeline::{Assumption, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::NodeId;
@@ -54,7 +54,7 @@ pub struct Statistics {
     /// Pruned states that were tried all the same, to see that pruning is right.
     pub audited: u64,
     /// States of a kind of which several had failed, not tried.
-    pub settled: u64,
+    pub known_to_fail: u64,
     pub tried: u64,
     /// Tried to explain failing ones, and chosen by no strategy.
     pub asked: u64,
@@ -73,7 +73,7 @@ pub struct Statistics {
     /// Kinds of states of which some failed.
     pub clusters: u64,
     /// States that can exist, and those that were offered, by what runs after them.
-    pub by_list: Vec<(BigUint, u64)>,
+    pub by_suffix: Vec<(BigUint, u64)>,
     /// What each strategy chose and had tried, in their order.
     pub by_strategy: Vec<Share>,
     /// In how many of the chosen states something from a place in the program was lost, if that was
@@ -94,7 +94,7 @@ pub struct Share {
 pub struct Explored {
     pub statistics: Statistics,
     pub failing: Vec<Failing>,
-    pub table: Table,
+    pub table: ResultTable,
     /// What was taken to be durable, and from which point on.
     pub assumptions: Vec<Assumption>,
     /// A pruned state that was tried all the same came out otherwise: something reads persistent
@@ -119,17 +119,17 @@ struct Job<P> {
     /// The number of the strategy that chose it.
     strategy: usize,
     /// What may differ between states of this list.
-    varying: Arc<Vec<Place>>,
+    varying: Arc<Vec<ReadLocation>>,
     /// It is to explain others, and was not chosen.
     is_asked: bool,
 }
 
 /// What the walking thread and the workers share.
 struct Shared<'a, S> {
-    subject: &'a S,
+    medium: &'a S,
     limits: Budget,
     count_lost: bool,
-    table: Mutex<Table>,
+    table: Mutex<ResultTable>,
     /// What is durable, in the order in which it became so; jobs name a length of it.
     durable: RwLock<Vec<NodeId>>,
     /// Jobs that are not done.
@@ -150,14 +150,14 @@ struct Shared<'a, S> {
 }
 
 /// How much longer a run may take that is to confirm a hang.
-const PATIENCE: u32 = 4;
+const HANG_TIME_FACTOR: u32 = 4;
 
 /// Every so many pruned states one is tried, to see that pruning is right.
-const AUDIT: u64 = 64;
+const AUDIT_INTERVAL: u64 = 64;
 
 /// What an exploration needs.
 pub struct Exploration<'a, S> {
-    pub subject: &'a S,
+    pub medium: &'a S,
     pub limits: Budget,
     /// States that differ only in what was not read are tried once.
     pub prune: bool,
@@ -165,25 +165,25 @@ pub struct Exploration<'a, S> {
     pub count_lost: bool,
     pub journal: Option<&'a Journal>,
     /// Results of an earlier run.
-    pub known: &'a [JournalResult],
+    pub known: &'a [JournalEntry],
     pub watcher: &'a dyn Watcher,
 }
 
 /// Tries what the strategies choose, one after the other, within one budget; what one has tried is
 /// known to the next. The checkers must hold what was there before.
-pub fn explore<S: Subject>(
+pub fn explore<S: Medium>(
     exploration: &Exploration<'_, S>,
     strategies: &mut [Box<dyn Strategy>],
     checkers: &mut [impl Checker<Patch = S::Patch>],
 ) -> Result<Explored, ExploreError> {
-    let mut table = Table::default();
+    let mut table = ResultTable::default();
     for result in exploration.known {
         if let Some(key) = result.key() {
             table.resolve(key, result.observed);
         }
     }
     let shared = Shared {
-        subject: exploration.subject,
+        medium: exploration.medium,
         limits: exploration.limits,
         count_lost: exploration.count_lost,
         table: Mutex::new(table),
@@ -256,14 +256,14 @@ pub fn explore<S: Subject>(
 }
 
 /// Tries what one strategy chooses.
-fn rounds<S: Subject>(
+fn rounds<S: Medium>(
     exploration: &Exploration<'_, S>,
     shared: &Shared<'_, S>,
     (number, strategy): (usize, &mut (dyn Strategy + 'static)),
     checkers: &mut [impl Checker<Patch = S::Patch>],
     mut progress: Progress,
 ) -> Result<Progress, ExploreError> {
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         shared.durable.write().expect("no panic").clear();
         let (to_workers, jobs) = sync_channel(4 * checkers.len());
         let jobs = Mutex::new(jobs);
@@ -286,7 +286,7 @@ fn rounds<S: Subject>(
     Ok(progress)
 }
 
-impl<S: Subject> Shared<'_, S> {
+impl<S: Medium> Shared<'_, S> {
     fn fail(&self, error: ExploreError) {
         self.stop.store(true, Ordering::Relaxed);
         self.error.lock().expect("no panic").get_or_insert(error);
@@ -326,25 +326,25 @@ impl<S: Subject> Shared<'_, S> {
         let mut expected = None;
         if pruning {
             let table = self.table.lock().expect("no panic");
-            expected = table.equivalent(job.key.list, |at| checker.value(&job.patch, at));
+            expected = table.equivalent(job.key.suffix, |at| checker.value(&job.patch, at));
         }
         if let Some(observed) = expected {
             let pruned = self.pruned.fetch_add(1, Ordering::Relaxed);
-            if !pruned.is_multiple_of(AUDIT) {
-                return self.conclude(job, How::Pruned, observed);
+            if !pruned.is_multiple_of(AUDIT_INTERVAL) {
+                return self.conclude(job, ResultOrigin::Pruned, observed);
             }
             self.audited.fetch_add(1, Ordering::Relaxed);
         }
         let observed = self.run(checker, job, pruning)?;
-        let mut how = How::Tried;
+        let mut how = ResultOrigin::Tried;
         if let Some(expected) = expected
-            && expected.worlds != observed.worlds
+            && expected.outcomes != observed.outcomes
             && self.shows_again(checker, job, observed)?
         {
             // Something is read unseen: from here on nothing is pruned. What was pruned so far is
             // tried again by the caller, who looks at this.
             self.pruning.store(false, Ordering::Relaxed);
-            how = How::Refutes;
+            how = ResultOrigin::Refutes;
         }
         self.conclude(job, how, observed)
     }
@@ -360,12 +360,12 @@ impl<S: Subject> Shared<'_, S> {
             self.tried.fetch_add(1, Ordering::Relaxed);
             self.tried_by[job.strategy].fetch_add(1, Ordering::Relaxed);
         }
-        let observed = self.subject.observe(job.phase, &ended);
+        let observed = self.medium.observe(job.phase, &ended);
         if pruning && let Some(read) = checker.reads(&job.varying)? {
             let found = read.iter().map(|at| checker.value(&job.patch, *at));
             let found = found.collect();
             let mut table = self.table.lock().expect("no panic");
-            table.learn(job.key.list, read, found, observed);
+            table.learn(job.key.suffix, read, found, observed);
         }
         if !observed.fails(job.phase) {
             return Ok(observed);
@@ -373,14 +373,14 @@ impl<S: Subject> Shared<'_, S> {
         // A finding must show again; what looks like a hang gets more time for it, until one has
         // turned out to be one.
         let limits = *checker.limits();
-        if observed.end == End::TimedOut && !self.hangs.load(Ordering::Relaxed) {
-            checker.limits().time *= PATIENCE;
+        if observed.end == RunEnd::TimedOut && !self.hangs.load(Ordering::Relaxed) {
+            checker.limits().time *= HANG_TIME_FACTOR;
         }
         let again = checker.run(&job.patch, job.phase, false);
         *checker.limits() = limits;
-        let again = self.subject.observe(job.phase, &again?);
+        let again = self.medium.observe(job.phase, &again?);
         if again.fails(job.phase) {
-            let hangs = observed.end == End::TimedOut && again.end == End::TimedOut;
+            let hangs = observed.end == RunEnd::TimedOut && again.end == RunEnd::TimedOut;
             self.hangs.fetch_or(hangs, Ordering::Relaxed);
             self.inconsistent.fetch_add(1, Ordering::Relaxed);
             return Ok(observed);
@@ -398,17 +398,17 @@ impl<S: Subject> Shared<'_, S> {
         observed: Observed,
     ) -> Result<bool, ExploreError> {
         let again = checker.run(&job.patch, job.phase, false)?;
-        Ok(self.subject.observe(job.phase, &again).worlds == observed.worlds)
+        Ok(self.medium.observe(job.phase, &again).outcomes == observed.outcomes)
     }
 
     fn conclude(
         &self,
         job: &Job<S::Patch>,
-        how: How,
+        how: ResultOrigin,
         observed: Observed,
     ) -> Result<(), ExploreError> {
         if let Some(journal) = self.journal {
-            journal.write(&JournalResult::new(job.key, how, observed))?;
+            journal.write(&JournalEntry::new(job.key, how, observed))?;
         }
         let mut table = self.table.lock().expect("no panic");
         table.resolve(job.key, observed);
@@ -417,7 +417,7 @@ impl<S: Subject> Shared<'_, S> {
 }
 
 /// How often what was cut short is gone on with.
-const ROUNDS: u32 = 32;
+const MAX_ROUNDS: u32 = 32;
 
 #[cfg(test)]
 mod tests;

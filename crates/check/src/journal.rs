@@ -9,7 +9,7 @@
 use crate::image::ImageHash;
 use crate::judge::Observed;
 use crate::table::Key;
-use crate::timeline::ListId;
+use crate::timeline::SuffixId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -77,7 +77,7 @@ impl Identity {
 /// How a result was come by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum How {
+pub enum ResultOrigin {
     Tried,
     /// Tried though it could have been pruned, and it came out otherwise: pruning is wrong.
     Refutes,
@@ -86,19 +86,20 @@ pub enum How {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Result {
-    list: u32,
+pub struct JournalEntry {
+    #[serde(rename = "list")]
+    suffix: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     acknowledged: bool,
     image: String,
-    pub how: How,
+    pub how: ResultOrigin,
     pub observed: Observed,
 }
 
-impl Result {
-    pub fn new(key: Key, how: How, observed: Observed) -> Result {
-        Result {
-            list: key.list.0,
+impl JournalEntry {
+    pub fn new(key: Key, how: ResultOrigin, observed: Observed) -> JournalEntry {
+        JournalEntry {
+            suffix: key.suffix.0,
             acknowledged: key.acknowledged,
             image: format!("{:032x}", key.image.0),
             how,
@@ -109,7 +110,7 @@ impl Result {
     pub fn key(&self) -> Option<Key> {
         let image = u128::from_str_radix(&self.image, 16).ok()?;
         Some(Key {
-            list: ListId(self.list),
+            suffix: SuffixId(self.suffix),
             acknowledged: self.acknowledged,
             image: ImageHash(image),
         })
@@ -132,7 +133,7 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
 
 impl Journal {
     /// A new one; whatever was there is replaced.
-    pub fn create(path: &Path, identity: &Identity) -> std::result::Result<Journal, JournalError> {
+    pub fn create(path: &Path, identity: &Identity) -> Result<Journal, JournalError> {
         // Under its name it is whole: a run that is killed in here has not begun one.
         let new = path.with_extension("new");
         let mut file = File::create(&new).map_err(io_error(&new))?;
@@ -150,7 +151,7 @@ impl Journal {
     pub fn resume(
         path: &Path,
         identity: &Identity,
-    ) -> std::result::Result<(Journal, Vec<Result>), JournalError> {
+    ) -> Result<(Journal, Vec<JournalEntry>), JournalError> {
         let (results, end) = read(path, identity)?;
         let file = File::options()
             .append(true)
@@ -164,7 +165,7 @@ impl Journal {
         Ok((journal, results))
     }
 
-    pub fn write(&self, result: &Result) -> std::result::Result<(), JournalError> {
+    pub fn write(&self, result: &JournalEntry) -> Result<(), JournalError> {
         let mut line = serde_json::to_string(result).expect("it has a form");
         line.push('\n');
         let mut file = self.file.lock().expect("no panic while it is held");
@@ -174,7 +175,7 @@ impl Journal {
 }
 
 /// All results, and where the last whole line ends.
-fn read(path: &Path, identity: &Identity) -> std::result::Result<(Vec<Result>, u64), JournalError> {
+fn read(path: &Path, identity: &Identity) -> Result<(Vec<JournalEntry>, u64), JournalError> {
     let file = File::open(path).map_err(io_error(path))?;
     let mut reader = BufReader::new(file);
     let mut results = Vec::new();
@@ -212,11 +213,7 @@ fn read(path: &Path, identity: &Identity) -> std::result::Result<(Vec<Result>, u
     Ok((results, end))
 }
 
-fn check(
-    path: &Path,
-    wanted: &Identity,
-    found: &Identity,
-) -> std::result::Result<(), JournalError> {
+fn check(path: &Path, wanted: &Identity, found: &Identity) -> Result<(), JournalError> {
     let path = path.to_owned();
     if found.crashpoint != VERSION {
         let found = found.crashpoint;
@@ -246,25 +243,25 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::{World, Worlds};
-    use crate::server::End;
+    use crate::judge::{OutcomeSet, RecoveryOutcome};
+    use crate::server::RunEnd;
 
     fn identity() -> Identity {
         let programs = BTreeMap::from([("./store".to_owned(), "1".to_owned())]);
         Identity::new("s".into(), "r".into(), programs)
     }
 
-    fn result(image: u128) -> Result {
+    fn result(image: u128) -> JournalEntry {
         let key = Key {
-            list: ListId(3),
+            suffix: SuffixId(3),
             acknowledged: image.is_multiple_of(2),
             image: ImageHash(image),
         };
         let observed = Observed {
-            worlds: Worlds::ALL.without(World::DONE),
-            end: End::Killed { signal: 11 },
+            outcomes: OutcomeSet::ALL.without(RecoveryOutcome::COMMITTED),
+            end: RunEnd::Killed { signal: 11 },
         };
-        Result::new(key, How::Tried, observed)
+        JournalEntry::new(key, ResultOrigin::Tried, observed)
     }
 
     #[test]
@@ -284,7 +281,7 @@ mod tests {
                 .filter(|byte| **byte == b'\n')
                 .count();
             let (journal, found) = Journal::resume(&path, &identity()).unwrap();
-            let expected: Vec<Result> = (0..lines as u128).map(result).collect();
+            let expected: Vec<JournalEntry> = (0..lines as u128).map(result).collect();
             assert_eq!(found, expected, "{cut}");
             journal.write(&result(99)).unwrap();
             let (_, again) = Journal::resume(&path, &identity()).unwrap();

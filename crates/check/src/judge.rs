@@ -11,12 +11,12 @@
 //!
 //! **Several operations at once.** Of those that were under way any may have happened, in any order
 //! that agrees with which of them had returned before which began. Each such set of operations is a
-//! world; its references come from running them one after the other, in every order.
+//! outcome; its references come from running them one after the other, in every order.
 //!
 //! **A checker** says it by its exit status. **Visible failure** alone: a signal, a hang, an exit
 //! status that the references do not have.
 
-use crate::server::{End, Ended};
+use crate::server::{FinishedRun, RunEnd};
 use crate::timeline::Phase;
 use serde::{Deserialize, Serialize};
 
@@ -31,12 +31,12 @@ pub enum Oracle {
 /// What a consistent program does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    pub end: End,
+    pub end: RunEnd,
     pub stdout: Vec<u8>,
 }
 
-impl From<Ended> for Reference {
-    fn from(ended: Ended) -> Reference {
+impl From<FinishedRun> for Reference {
+    fn from(ended: FinishedRun) -> Reference {
         Reference {
             end: ended.end,
             stdout: ended.stdout,
@@ -44,41 +44,46 @@ impl From<Ended> for Reference {
     }
 }
 
-/// The references of one list of operations.
+/// The references of one suffix. Replay data has the fields under the names that version 2 of it
+/// began with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct References {
-    /// The operation before the list did not happen; of several at once, none.
-    pub skipped: Reference,
+    /// The operation before the suffix did not happen; of several at once, none.
+    #[serde(rename = "skipped")]
+    pub rolled_back: Reference,
     /// It did; of several at once, all, as they were recorded.
-    pub done: Reference,
+    #[serde(rename = "done")]
+    pub committed: Reference,
     /// How many operations that is.
     pub operations: usize,
     /// Of several at once: some of them, or all in another order.
-    pub between: Vec<Between>,
+    #[serde(rename = "between")]
+    pub serial_executions: Vec<SerialExecution>,
 }
 
 /// Some of several operations, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Between {
-    pub world: World,
+pub struct SerialExecution {
+    #[serde(rename = "world")]
+    pub outcome: RecoveryOutcome,
     pub reference: Reference,
 }
 
 /// Operations that may be under way at once.
-pub const MOST_AT_ONCE: usize = 4;
+pub const MAX_OVERLAPPING: usize = 4;
 
-/// Which operations of those before a list did *not* happen, a bit for each. So 0 is that all
-/// happened, however many they are.
+/// Which operations of those before a suffix recovery rolled back, a bit for each. So 0 is that all
+/// are committed, however many they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct World(pub u8);
+pub struct RecoveryOutcome(pub u8);
 
-impl World {
-    pub const DONE: World = World(0);
+impl RecoveryOutcome {
+    pub const COMMITTED: RecoveryOutcome = RecoveryOutcome(0);
 
     /// None of so many happened.
-    pub fn nothing_of(operations: usize) -> World {
-        World(((1_u32 << operations) - 1) as u8)
+    pub fn all_rolled_back(operations: usize) -> RecoveryOutcome {
+        RecoveryOutcome(((1_u32 << operations) - 1) as u8)
     }
 
     pub fn happened(self, operation: usize) -> bool {
@@ -86,90 +91,106 @@ impl World {
     }
 }
 
-/// A set of worlds.
+/// A set of outcomes.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
-pub struct Worlds(u16);
+pub struct OutcomeSet(u16);
 
-impl Worlds {
-    pub const NONE: Worlds = Worlds(0);
-    pub const ALL: Worlds = Worlds(u16::MAX);
-    pub const DONE: Worlds = Worlds(1);
+impl OutcomeSet {
+    pub const NONE: OutcomeSet = OutcomeSet(0);
+    pub const ALL: OutcomeSet = OutcomeSet(u16::MAX);
+    pub const COMMITTED: OutcomeSet = OutcomeSet(1);
 
-    pub fn with(self, world: World) -> Worlds {
-        Worlds(self.0 | 1 << world.0)
+    pub fn with(self, outcome: RecoveryOutcome) -> OutcomeSet {
+        OutcomeSet(self.0 | 1 << outcome.0)
     }
 
-    pub fn without(self, world: World) -> Worlds {
-        Worlds(self.0 & !(1 << world.0))
+    pub fn without(self, outcome: RecoveryOutcome) -> OutcomeSet {
+        OutcomeSet(self.0 & !(1 << outcome.0))
     }
 
-    pub fn contains(self, world: World) -> bool {
-        self.meets(Worlds::NONE.with(world))
+    pub fn contains(self, outcome: RecoveryOutcome) -> bool {
+        self.meets(OutcomeSet::NONE.with(outcome))
     }
 
-    /// Whether the two have a world in common.
-    pub fn meets(self, other: Worlds) -> bool {
+    /// Whether the two have a outcome in common.
+    pub fn meets(self, other: OutcomeSet) -> bool {
         self.0 & other.0 != 0
     }
 
-    pub fn union(self, other: Worlds) -> Worlds {
-        Worlds(self.0 | other.0)
+    pub fn union(self, other: OutcomeSet) -> OutcomeSet {
+        OutcomeSet(self.0 | other.0)
     }
 }
 
 /// A check, as far as a verdict needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Observed {
-    /// It is as it would be in these worlds.
-    pub worlds: Worlds,
-    pub end: End,
+    /// It is as it would be with these outcomes.
+    #[serde(rename = "worlds")]
+    pub outcomes: OutcomeSet,
+    pub end: RunEnd,
 }
 
 impl Observed {
-    pub fn new(oracle: Oracle, ended: &Ended, references: Option<&References>) -> Observed {
-        let worlds = match (oracle, references) {
+    pub fn new(oracle: Oracle, ended: &FinishedRun, references: Option<&References>) -> Observed {
+        let outcomes = match (oracle, references) {
             (Oracle::Checker, _) | (_, None) => match ended.end {
-                End::Exited(0) => Worlds::ALL,
-                _ => Worlds::NONE,
+                RunEnd::Exited(0) => OutcomeSet::ALL,
+                _ => OutcomeSet::NONE,
             },
             (Oracle::Visible, Some(references)) => match ended.end {
-                end if end == references.done.end => Worlds::ALL,
-                end if end == references.skipped.end => Worlds::ALL.without(World::DONE),
-                _ => Worlds::NONE,
+                end if end == references.committed.end => OutcomeSet::ALL,
+                end if end == references.rolled_back.end => {
+                    OutcomeSet::ALL.without(RecoveryOutcome::COMMITTED)
+                }
+                _ => OutcomeSet::NONE,
             },
             (Oracle::Output, Some(references)) => {
-                references.worlds(|one| ended.end == one.end && ended.stdout == one.stdout)
+                references.outcomes(|one| ended.end == one.end && ended.stdout == one.stdout)
             }
         };
         Observed {
-            worlds,
+            outcomes,
             end: ended.end,
         }
     }
 
     /// Whether it is inconsistent for a crash in this phase.
     pub fn fails(&self, phase: Phase) -> bool {
-        !self.worlds.meets(phase.allowed())
+        !self.outcomes.meets(phase.allowed())
     }
 }
 
 impl References {
     /// Where all happened, where nothing did, and what lies between.
     pub fn all(&self) -> impl Iterator<Item = &Reference> {
-        let between = self.between.iter().map(|one| &one.reference);
-        [&self.done, &self.skipped].into_iter().chain(between)
+        let serial_executions = self.serial_executions.iter().map(|one| &one.reference);
+        [&self.committed, &self.rolled_back]
+            .into_iter()
+            .chain(serial_executions)
     }
 
-    /// The worlds whose reference is like what was seen.
-    fn worlds(&self, like: impl Fn(&Reference) -> bool) -> Worlds {
-        let nothing = World::nothing_of(self.operations);
-        let ends = [(nothing, &self.skipped), (World::DONE, &self.done)];
-        let between = self.between.iter().map(|one| (one.world, &one.reference));
-        let fitting = ends.into_iter().chain(between).filter(|(_, one)| like(one));
-        fitting.fold(Worlds::NONE, |worlds, (world, _)| worlds.with(world))
+    /// The outcomes whose reference is like what was seen.
+    fn outcomes(&self, like: impl Fn(&Reference) -> bool) -> OutcomeSet {
+        let nothing = RecoveryOutcome::all_rolled_back(self.operations);
+        let ends = [
+            (nothing, &self.rolled_back),
+            (RecoveryOutcome::COMMITTED, &self.committed),
+        ];
+        let serial_executions = self
+            .serial_executions
+            .iter()
+            .map(|one| (one.outcome, &one.reference));
+        let fitting = ends
+            .into_iter()
+            .chain(serial_executions)
+            .filter(|(_, one)| like(one));
+        fitting.fold(OutcomeSet::NONE, |outcomes, (outcome, _)| {
+            outcomes.with(outcome)
+        })
     }
 }
 
@@ -200,8 +221,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn ended(end: End, stdout: &str) -> Ended {
-        Ended {
+    fn ended(end: RunEnd, stdout: &str) -> FinishedRun {
+        FinishedRun {
             end,
             stdout: stdout.into(),
             stderr: Vec::new(),
@@ -214,24 +235,24 @@ mod tests {
 
     fn references() -> References {
         References {
-            skipped: ended(End::Exited(0), "a\n").into(),
-            done: ended(End::Exited(0), "b\n").into(),
+            rolled_back: ended(RunEnd::Exited(0), "a\n").into(),
+            committed: ended(RunEnd::Exited(0), "b\n").into(),
             operations: 1,
-            between: Vec::new(),
+            serial_executions: Vec::new(),
         }
     }
 
     #[test]
-    fn in_an_operation_either_world_is_fine_and_after_it_only_one() {
+    fn in_an_operation_either_outcome_is_fine_and_after_it_only_one() {
         let observe = |text: &str| {
-            let ended = ended(End::Exited(0), text);
+            let ended = ended(RunEnd::Exited(0), text);
             Observed::new(Oracle::Output, &ended, Some(&references()))
         };
         let fails = |text: &str| {
             let observed = observe(text);
             (
-                observed.fails(Phase::In(3)),
-                observed.fails(Phase::After(3)),
+                observed.fails(Phase::InFlight(3)),
+                observed.fails(Phase::Returned(3)),
             )
         };
         assert_eq!(fails("a\n"), (false, true));
@@ -241,32 +262,32 @@ mod tests {
 
     #[test]
     fn of_two_at_once_what_has_returned_must_be_there_and_what_has_not_may() {
-        let world = |world: u8, text: &str| Between {
-            world: World(world),
-            reference: ended(End::Exited(0), text).into(),
+        let outcome = |outcome: u8, text: &str| SerialExecution {
+            outcome: RecoveryOutcome(outcome),
+            reference: ended(RunEnd::Exited(0), text).into(),
         };
         let references = References {
             operations: 2,
-            between: vec![
-                world(0b10, "first alone\n"),
-                world(0b01, "second alone\n"),
-                world(0b00, "second, then first\n"),
+            serial_executions: vec![
+                outcome(0b10, "first alone\n"),
+                outcome(0b01, "second alone\n"),
+                outcome(0b00, "second, then first\n"),
             ],
             ..references()
         };
         let fails = |text: &str, phase: Phase| {
-            let ended = ended(End::Exited(0), text);
+            let ended = ended(RunEnd::Exited(0), text);
             Observed::new(Oracle::Output, &ended, Some(&references)).fails(phase)
         };
-        let first_returned = Phase::Amid {
+        let first_returned = Phase::Overlapping {
             operation: 3,
-            allowed: Worlds::DONE.with(World(0b10)),
+            allowed: OutcomeSet::COMMITTED.with(RecoveryOutcome(0b10)),
         };
         let texts = ["a\n", "b\n", "first alone\n", "second alone\n", "c\n"];
         for (phase, expected) in [
-            (Phase::In(3), [false, false, false, false, true]),
+            (Phase::InFlight(3), [false, false, false, false, true]),
             (first_returned, [true, false, false, true, true]),
-            (Phase::After(3), [true, false, true, true, true]),
+            (Phase::Returned(3), [true, false, true, true, true]),
         ] {
             assert_eq!(texts.map(|text| fails(text, phase)), expected, "{phase:?}");
             assert!(!fails("second, then first\n", phase), "{phase:?}");
@@ -276,10 +297,50 @@ mod tests {
     #[test]
     fn a_signal_fails_under_every_oracle() {
         for oracle in [Oracle::Output, Oracle::Checker, Oracle::Visible] {
-            let ended = ended(End::Killed { signal: 11 }, "b\n");
+            let ended = ended(RunEnd::Killed { signal: 11 }, "b\n");
             let observed = Observed::new(oracle, &ended, Some(&references()));
-            assert!(observed.fails(Phase::In(0)), "{oracle:?}");
+            assert!(observed.fails(Phase::InFlight(0)), "{oracle:?}");
         }
+    }
+
+    #[test]
+    fn stored_names_are_those_of_earlier_versions() {
+        let phases = [
+            (Phase::Opening, r#""Opening""#),
+            (Phase::InFlight(3), r#"{"In":3}"#),
+            (Phase::Returned(3), r#"{"After":3}"#),
+            (
+                Phase::Overlapping {
+                    operation: 3,
+                    allowed: OutcomeSet::COMMITTED,
+                },
+                r#"{"Amid":{"operation":3,"allowed":1}}"#,
+            ),
+        ];
+        for (phase, stored) in phases {
+            assert_eq!(serde_json::to_string(&phase).unwrap(), stored);
+        }
+        let references = References {
+            serial_executions: vec![SerialExecution {
+                outcome: RecoveryOutcome::COMMITTED,
+                reference: ended(RunEnd::Exited(0), "").into(),
+            }],
+            ..references()
+        };
+        assert_eq!(
+            serde_json::to_string(&references).unwrap(),
+            r#"{"skipped":{"end":{"Exited":0},"stdout":[97,10]},"#.to_owned()
+                + r#""done":{"end":{"Exited":0},"stdout":[98,10]},"operations":1,"#
+                + r#""between":[{"world":0,"reference":{"end":{"Exited":0},"stdout":[]}}]}"#
+        );
+        let observed = Observed {
+            outcomes: OutcomeSet::COMMITTED,
+            end: RunEnd::TimedOut,
+        };
+        assert_eq!(
+            serde_json::to_string(&observed).unwrap(),
+            r#"{"worlds":1,"end":"TimedOut"}"#
+        );
     }
 
     #[test]

@@ -11,17 +11,20 @@
 
 mod activity;
 mod addresses;
-pub mod at_once;
 pub mod behaviours;
 pub mod explore;
+#[cfg(test)]
+mod fake_medium;
 pub mod files;
 pub mod image;
 pub mod journal;
 pub mod judge;
 pub mod launch;
+pub mod medium;
 pub mod memory;
 pub mod minimise;
 pub mod output;
+pub mod overlap;
 mod pin;
 pub mod plan;
 pub mod pool;
@@ -30,10 +33,7 @@ pub mod references;
 mod runner;
 pub mod server;
 pub mod spawned;
-pub mod subject;
 pub mod table;
 pub mod timeline;
-#[cfg(test)]
-mod toy;
 mod wire;
 pub mod worker;

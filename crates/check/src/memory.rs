@@ -1,27 +1,27 @@
-//! Persistent memory as a [`Subject`]: nodes are words of stores, and recovery runs on a pool that
+//! Persistent memory as a [`Medium`]: nodes are words of stores, and recovery runs on a pool that
 //! is patched in place.
 
 use crate::image::{Image, ImageHash, Patch, WordId};
 use crate::judge::{Observed, References};
+use crate::medium::{Checker, CrashPointVisitor, DurableState, Medium, ReadLocation};
 use crate::pin::Pinned;
-use crate::plan::Plan;
-use crate::server::{Ended, Limits};
-use crate::subject::{Checker, Content, Place, Show, Subject};
+use crate::plan::TestPlan;
+use crate::server::{FinishedRun, Limits};
 use crate::table::Key;
-use crate::timeline::{ListId, Phase, Span, Timeline, Walk};
+use crate::timeline::{Phase, Span, SuffixId, Timeline, Walk};
 use crate::worker::{Worker, WorkerError};
 use crashpoint_abi::serve::notes;
 use crashpoint_persist::graph::{Node, NodeId};
 use std::ops::ControlFlow;
 
 /// A recording of stores, flushes and fences.
-pub struct Memory<'a> {
-    pub plan: &'a Plan<'a>,
+pub struct MemoryMedium<'a> {
+    pub plan: &'a TestPlan<'a>,
     pub timeline: &'a Timeline,
     pub references: &'a [Option<References>],
 }
 
-impl<'a> Memory<'a> {
+impl<'a> MemoryMedium<'a> {
     /// Lends a worker to checks. Its pool must hold what was there before.
     pub fn checker<'w, 's>(&self, worker: &'w mut Worker<'s>) -> MemoryChecker<'w, 's, 'a> {
         MemoryChecker {
@@ -33,25 +33,25 @@ impl<'a> Memory<'a> {
     }
 }
 
-impl<'a> Subject for Memory<'a> {
+impl<'a> Medium for MemoryMedium<'a> {
     type Patch = Patch;
-    type Content = MemoryContent<'a>;
+    type DurableState = DurableMemory<'a>;
 
-    fn before(&self) -> MemoryContent<'a> {
-        MemoryContent {
+    fn before(&self) -> DurableMemory<'a> {
+        DurableMemory {
             image: self.plan.setup.before.clone(),
             nodes: &self.timeline.nodes,
         }
     }
 
-    fn moments(&self, show: &mut Show<'_>) {
+    fn crash_points(&self, visit: &mut CrashPointVisitor<'_>) {
         let plan = self.plan;
         let walk = Walk::new(plan.recording, &plan.operations, plan.model);
-        walk.moments(|moment, assumed| {
+        walk.crash_points(|point, assumed| {
             // Of a recovery only what comes before the first operation is crashed.
-            match plan.recovery.is_some() && moment.phase != Phase::Opening {
+            match plan.recovery.is_some() && point.phase != Phase::Opening {
                 true => ControlFlow::Break(()),
-                false => show(moment, assumed),
+                false => visit(point, assumed),
             }
         });
     }
@@ -73,8 +73,8 @@ impl<'a> Subject for Memory<'a> {
         self.timeline.operations[operation as usize]
     }
 
-    fn list(&self, phase: Phase) -> ListId {
-        phase.list()
+    fn suffix(&self, phase: Phase) -> SuffixId {
+        phase.suffix()
     }
 
     fn key(&self, phase: Phase, image: ImageHash) -> Key {
@@ -83,15 +83,15 @@ impl<'a> Subject for Memory<'a> {
 
     /// Words of nodes that were pending when the list's operation began, and of nodes issued from
     /// there until the next one begins.
-    fn varying(&self, list: ListId) -> Vec<Place> {
+    fn varying(&self, suffix: SuffixId) -> Vec<ReadLocation> {
         let timeline = self.timeline;
-        let word = |node: usize| Place(WordId::of(timeline.nodes[node].address).0);
-        let operation = (list.0 as usize).checked_sub(1);
+        let word = |node: usize| ReadLocation(WordId::of(timeline.nodes[node].address).0);
+        let operation = (suffix.0 as usize).checked_sub(1);
         let begin = operation.map_or(0, |index| timeline.operations[index].begin);
-        let next = timeline.operations.get(list.0 as usize);
+        let next = timeline.operations.get(suffix.0 as usize);
         let end = next.map_or(timeline.nodes.len(), |span| span.begin);
         let pending = operation.map(|index| timeline.pending_at_begin(index));
-        let mut words: Vec<Place> = pending.into_iter().flatten().map(word).collect();
+        let mut words: Vec<ReadLocation> = pending.into_iter().flatten().map(word).collect();
         words.extend((begin..end).map(word));
         words.sort_unstable();
         words.dedup();
@@ -107,8 +107,8 @@ impl<'a> Subject for Memory<'a> {
         word(first) == word(second)
     }
 
-    fn observe(&self, phase: Phase, ended: &Ended) -> Observed {
-        self.plan.observe(phase.list(), ended, self.references)
+    fn observe(&self, phase: Phase, ended: &FinishedRun) -> Observed {
+        self.plan.observe(phase.suffix(), ended, self.references)
     }
 
     fn take_back(&self, patch: &mut Patch, node: NodeId) -> bool {
@@ -127,7 +127,7 @@ impl<'a> Subject for Memory<'a> {
 }
 
 /// The durable words.
-pub struct MemoryContent<'a> {
+pub struct DurableMemory<'a> {
     image: Image,
     nodes: &'a [Node],
 }
@@ -136,13 +136,13 @@ fn patch(image: &Image, nodes: &[Node], kept: &[NodeId]) -> Patch {
     image.patch(kept.iter().map(|id| &nodes[id.index()]))
 }
 
-fn value(image: &Image, patch: &Patch, place: Place) -> u64 {
+fn value(image: &Image, patch: &Patch, place: ReadLocation) -> u64 {
     let word = WordId(place.0);
     let patched = patch.get(&word).copied();
     patched.unwrap_or_else(|| image.word(word))
 }
 
-impl Content for MemoryContent<'_> {
+impl DurableState for DurableMemory<'_> {
     type Patch = Patch;
 
     fn advance(&mut self, nodes: &[NodeId], _: u64) -> Result<(), WorkerError> {
@@ -164,7 +164,7 @@ impl Content for MemoryContent<'_> {
         self.image.hash_with(patch)
     }
 
-    fn value(&self, patch: &Patch, place: Place) -> u64 {
+    fn value(&self, patch: &Patch, place: ReadLocation) -> u64 {
         value(&self.image, patch, place)
     }
 }
@@ -172,13 +172,13 @@ impl Content for MemoryContent<'_> {
 /// A worker that checks states of a plan.
 pub struct MemoryChecker<'w, 's, 'a> {
     worker: &'w mut Worker<'s>,
-    plan: &'a Plan<'a>,
+    plan: &'a TestPlan<'a>,
     nodes: &'a [Node],
     /// The last run may have read something unseen.
     is_opaque: bool,
 }
 
-impl Content for MemoryChecker<'_, '_, '_> {
+impl DurableState for MemoryChecker<'_, '_, '_> {
     type Patch = Patch;
 
     fn advance(&mut self, nodes: &[NodeId], _: u64) -> Result<(), WorkerError> {
@@ -198,7 +198,7 @@ impl Content for MemoryChecker<'_, '_, '_> {
         self.worker.image().hash_with(patch)
     }
 
-    fn value(&self, patch: &Patch, place: Place) -> u64 {
+    fn value(&self, patch: &Patch, place: ReadLocation) -> u64 {
         value(self.worker.image(), patch, place)
     }
 }
@@ -208,16 +208,16 @@ impl Checker for MemoryChecker<'_, '_, '_> {
         self.worker.rewind()
     }
 
-    fn run(&mut self, patch: &Patch, phase: Phase, mark: bool) -> Result<Ended, WorkerError> {
-        let acknowledged = matches!(phase, Phase::After(_));
-        let text = self.plan.lists.get(phase.list());
-        let list = text.list(phase.list(), acknowledged);
-        let ended = self.worker.run(patch, &list, mark)?;
+    fn run(&mut self, patch: &Patch, phase: Phase, mark: bool) -> Result<FinishedRun, WorkerError> {
+        let acknowledged = matches!(phase, Phase::Returned(_));
+        let text = self.plan.suffixes.get(phase.suffix());
+        let suffix = text.suffix(phase.suffix(), acknowledged);
+        let ended = self.worker.run(patch, &suffix, mark)?;
         self.is_opaque = !mark || ended.notes & notes::UNMARKED_READS != 0;
         Ok(ended)
     }
 
-    fn reads(&self, varying: &[Place]) -> Result<Option<Vec<Place>>, WorkerError> {
+    fn reads(&self, varying: &[ReadLocation]) -> Result<Option<Vec<ReadLocation>>, WorkerError> {
         if self.is_opaque {
             return Ok(None);
         }
@@ -227,7 +227,9 @@ impl Checker for MemoryChecker<'_, '_, '_> {
             folder: self.plan.scratch.clone(),
             source,
         })?;
-        Ok(Some(read.into_iter().map(|word| Place(word.0)).collect()))
+        Ok(Some(
+            read.into_iter().map(|word| ReadLocation(word.0)).collect(),
+        ))
     }
 
     fn limits(&mut self) -> &mut Limits {

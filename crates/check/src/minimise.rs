@@ -19,28 +19,28 @@
 
 mod known;
 mod least;
-mod witness;
+mod probe;
 
 use crate::explore::Explored;
 use crate::judge::Observed;
-use crate::subject::{Checker, Subject};
+use crate::medium::{Checker, Medium};
 use crate::table::Failing;
-use crate::timeline::{Assumption, Moment, Phase};
+use crate::timeline::{Assumption, CrashPoint, Phase};
 use crate::worker::WorkerError;
-use crashpoint_persist::graph::{Cut, Frontier, NodeId};
+use crashpoint_persist::graph::{Cut, NodeId};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use known::{Places, begin_of, end_of};
-pub(crate) use witness::Witness;
+pub(crate) use probe::StateProbe;
 
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum CauseKind {
     Ordering,
     Atomicity,
     Durability,
@@ -48,7 +48,7 @@ pub enum Kind {
 
 /// A crash state in full: what is durable at a point, and what more was kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct CrashState {
     pub point: usize,
     pub phase: Phase,
     /// How many nodes are durable, in the order of [`Causes::durable`].
@@ -64,20 +64,20 @@ pub struct State {
 /// Why a state fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    pub kind: Kind,
+    pub kind: CauseKind,
     /// Stores that were needed: lost, or in the case of atomicity the one that would have made it
     /// whole, if there is one.
     pub needed: Vec<NodeId>,
     /// The store that went ahead; none for durability.
     pub ahead: Option<NodeId>,
     /// The smallest failing state.
-    pub state: State,
+    pub state: CrashState,
     pub observed: Observed,
     /// States that this cause explains.
     pub states: u64,
     /// Of these, whether each becomes impossible if the needed stores are flushed and fenced at
     /// once.
-    pub mended_by_persisting: bool,
+    pub fixed_by_persisting: bool,
     /// The strategy that chose the state.
     pub found_by: &'static str,
 }
@@ -90,7 +90,7 @@ pub struct Causes {
     pub unexplained: u64,
     /// Checks that it took.
     pub checks: u64,
-    /// What is durable, in the order in which it became so; [`State::durable`] is a length of it.
+    /// What is durable, in the order in which it became so; [`CrashState::durable`] is a length of it.
     pub durable: Vec<NodeId>,
     /// Where the operation stores that was asked for last.
     operation: Places,
@@ -98,16 +98,16 @@ pub struct Causes {
 
 /// Failing states looked at in vain at each point: they came down to a cause that was known. And all
 /// that are looked at.
-const IN_VAIN_PER_POINT: usize = 64;
-const STATES: usize = 2000;
+const MAX_IN_VAIN_PER_POINT: usize = 64;
+const MAX_EXPLAINED_STATES: usize = 2000;
 /// So long, once there is something to tell. Where a program hangs, each step waits for that.
-const TIME: Duration = Duration::from_secs(120);
+const MAX_EXPLAINING_TIME: Duration = Duration::from_secs(120);
 /// Steps of a search that goes one by one; longer ones go by halves.
-const STEPS: usize = 48;
+const MAX_LINEAR_STEPS: usize = 48;
 
 /// Explains all failing states. The checker must hold what was there before.
-pub fn minimise<S: Subject>(
-    subject: &S,
+pub fn minimise<S: Medium>(
+    medium: &S,
     explored: Explored,
     checker: &mut impl Checker<Patch = S::Patch>,
 ) -> Result<Causes, WorkerError> {
@@ -118,26 +118,26 @@ pub fn minimise<S: Subject>(
         ..
     } = explored;
     let _pinned = checker.stay();
-    let mut own = witness::Own {
-        subject,
+    let mut checker_probe = probe::CheckerProbe {
+        medium,
         table,
         checker,
         checks: 0,
     };
     let mut causes = Causes::default();
-    let mut minimiser = Minimiser::new(subject, &mut own, &mut causes);
+    let mut minimiser = Minimiser::new(medium, &mut checker_probe, &mut causes);
     let mut rest = failing.as_slice();
     let mut result = Ok(());
-    subject.moments(&mut |moment, assumed| {
-        let made = Assumption::made_at(&assumptions, moment.index);
+    medium.crash_points(&mut |point, assumed| {
+        let made = Assumption::made_at(&assumptions, point.index);
         assumed.extend(made.iter().map(|assumption| assumption.node));
         let here = rest
             .iter()
-            .take_while(|state| state.sighting.point == moment.index);
+            .take_while(|state| state.sighting.point == point.index);
         let (here, later) = rest.split_at(here.count());
         rest = later;
         if !here.is_empty() {
-            result = minimiser.point(moment, here);
+            result = minimiser.point(point, here);
         }
         match rest.is_empty() || result.is_err() {
             true => ControlFlow::Break(()),
@@ -145,14 +145,14 @@ pub fn minimise<S: Subject>(
         }
     });
     result?;
-    causes.checks = own.checks;
+    causes.checks = checker_probe.checks;
     Ok(causes)
 }
 
 /// Looks for causes, and adds them to those that are known.
-pub(crate) struct Minimiser<'m, S, W> {
-    subject: &'m S,
-    witness: &'m mut W,
+pub(crate) struct Minimiser<'m, S, P> {
+    medium: &'m S,
+    probe: &'m mut P,
     /// Of the state that is looked at.
     variant: u8,
     found_by: &'static str,
@@ -161,32 +161,11 @@ pub(crate) struct Minimiser<'m, S, W> {
     began: Instant,
 }
 
-/// One point while its states are looked at.
-pub(crate) struct Point<'f> {
-    index: usize,
-    phase: Phase,
-    durable: &'f [NodeId],
-    issued: usize,
-    frontier: &'f Frontier,
-}
-
-impl<'f> Point<'f> {
-    pub fn new(moment: &Moment<'f>, frontier: &'f Frontier) -> Point<'f> {
-        Point {
-            index: moment.index,
-            phase: moment.phase,
-            durable: moment.durable,
-            issued: moment.issued,
-            frontier,
-        }
-    }
-}
-
-impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
-    pub fn new(subject: &'m S, witness: &'m mut W, causes: &'m mut Causes) -> Self {
+impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
+    pub fn new(medium: &'m S, probe: &'m mut P, causes: &'m mut Causes) -> Self {
         Minimiser {
-            subject,
-            witness,
+            medium,
+            probe,
             variant: 0,
             found_by: "",
             causes,
@@ -195,28 +174,30 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
         }
     }
 
-    fn point(&mut self, moment: &Moment<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
+    fn point(&mut self, point: &CrashPoint<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
         let known = self.causes.durable.len();
-        let new = &moment.durable[known..];
-        self.witness.advance(moment, new)?;
+        let new = &point.durable[known..];
+        self.probe.advance(point, new)?;
         self.causes.durable.extend(new);
-        let frontier = moment.frontier();
-        let point = Point::new(moment, &frontier);
-        self.states(&point, failing)
+        self.states(point, failing)
     }
 
     /// Explains failing states of one point.
-    pub fn states(&mut self, point: &Point<'_>, failing: &[Failing]) -> Result<(), WorkerError> {
-        let frontier = point.frontier;
+    pub fn states(
+        &mut self,
+        point: &CrashPoint<'_>,
+        failing: &[Failing],
+    ) -> Result<(), WorkerError> {
+        let frontier = point.frontier();
         let mut states: Vec<&Failing> = failing.iter().collect();
         states.sort_by_key(|state| frontier.lost(&state.sighting.cut).len());
         let mut in_vain = 0;
         for state in states {
             let cut = &state.sighting.cut;
-            if self.causes.explain(self.subject, point, cut) {
+            if self.causes.explain(self.medium, point, cut) {
                 continue;
             }
-            if in_vain == IN_VAIN_PER_POINT || self.is_spent() {
+            if in_vain == MAX_IN_VAIN_PER_POINT || self.is_spent() {
                 self.causes.unexplained += 1;
                 continue;
             }
@@ -230,14 +211,14 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
     }
 
     fn is_spent(&self) -> bool {
-        let late = self.began.elapsed() >= TIME && !self.causes.causes.is_empty();
-        self.looked == STATES || late
+        let late = self.began.elapsed() >= MAX_EXPLAINING_TIME && !self.causes.causes.is_empty();
+        self.looked == MAX_EXPLAINED_STATES || late
     }
 
     /// Causes with the same stores are one, told by its smallest state. Says whether it is new.
     fn add(&mut self, cause: Cause) -> bool {
         let key = |this: &Self, cause: &Cause| {
-            let site = |id: &NodeId| this.subject.site(*id);
+            let site = |id: &NodeId| this.medium.site(*id);
             let mut needed: Vec<u64> = cause.needed.iter().map(site).collect();
             needed.sort_unstable();
             needed.dedup();
@@ -253,7 +234,7 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
             Some(known) => {
                 let known = &mut self.causes.causes[known];
                 known.states += 1;
-                known.mended_by_persisting &= cause.mended_by_persisting;
+                known.fixed_by_persisting &= cause.fixed_by_persisting;
             }
             None => self.causes.causes.push(cause),
         }
@@ -262,32 +243,32 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
 
     /// Checks a state: what is durable at the point and these nodes.
     fn observe(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<Observed, WorkerError> {
-        self.witness.observe(phase, nodes, self.variant)
+        self.probe.observe(phase, nodes, self.variant)
     }
 
     fn fails(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<bool, WorkerError> {
         Ok(self.observe(phase, nodes)?.fails(phase))
     }
 
-    fn explain(&mut self, point: &Point<'_>, cut: Cut) -> Result<Cause, WorkerError> {
+    fn explain(&mut self, point: &CrashPoint<'_>, cut: Cut) -> Result<Cause, WorkerError> {
         let cut = self.fewest_lost(point, cut)?;
-        let kept = point.frontier.kept(&cut);
+        let kept = point.frontier().kept(&cut);
         if let Some(cause) = self.explain_by_earlier(point, &cut)? {
             return Ok(cause);
         }
         let flight = point.phase.in_flight();
         let acknowledged = flight != point.phase;
         if acknowledged && !self.fails(flight, &kept)? {
-            let lost = point.frontier.lost(&cut);
+            let lost = point.frontier().lost(&cut);
             let needed = match lost.is_empty() {
                 // It returned before the store that makes it so was even made.
                 true => {
-                    let later = point.phase.or_done();
+                    let later = point.phase.or_committed();
                     Vec::from_iter(self.counterpart(point, later, &kept, None)?)
                 }
                 false => self.first_of_chains(point, point.phase, &kept, &lost)?,
             };
-            return self.cause(point, Kind::Durability, needed, None, kept, lost);
+            return self.cause(point, CauseKind::Durability, needed, None, kept, lost);
         }
         self.explain_in_flight(point, flight, &cut)
     }
@@ -296,17 +277,17 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
     /// then, whatever this one does.
     fn explain_by_earlier(
         &mut self,
-        point: &Point<'_>,
+        point: &CrashPoint<'_>,
         cut: &Cut,
     ) -> Result<Option<Cause>, WorkerError> {
-        let begin = begin_of(self.subject, point.phase);
-        let lost = point.frontier.lost(cut);
+        let begin = begin_of(self.medium, point.phase);
+        let lost = point.frontier().lost(cut);
         let is_earlier = |id: &NodeId| id.index() < begin;
         let earlier: Vec<NodeId> = lost.iter().filter(|id| is_earlier(id)).copied().collect();
         if earlier.is_empty() || point.phase == Phase::Opening {
             return Ok(None);
         }
-        let kept = point.frontier.kept(cut);
+        let kept = point.frontier().kept(cut);
         let with = |kept: &[NodeId]| {
             let mut whole: Vec<NodeId> = kept.iter().chain(&earlier).copied().collect();
             whole.sort_unstable();
@@ -314,7 +295,7 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
         };
         if !self.fails(point.phase, &with(&kept))? {
             let needed = self.first_of_chains(point, point.phase, &kept, &earlier)?;
-            let cause = self.cause(point, Kind::Durability, needed, None, kept, lost)?;
+            let cause = self.cause(point, CauseKind::Durability, needed, None, kept, lost)?;
             return Ok(Some(cause));
         }
         // What this operation did may do harm as well; the same without that.
@@ -325,17 +306,17 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
         let mut lost: Vec<NodeId> = lost.into_iter().chain(own).collect();
         lost.sort_unstable();
         let needed = self.first_of_chains(point, point.phase, &kept, &earlier)?;
-        let cause = self.cause(point, Kind::Durability, needed, None, kept, lost)?;
+        let cause = self.cause(point, CauseKind::Durability, needed, None, kept, lost)?;
         Ok(Some(cause))
     }
 
     fn explain_in_flight(
         &mut self,
-        point: &Point<'_>,
+        point: &CrashPoint<'_>,
         phase: Phase,
         cut: &Cut,
     ) -> Result<Cause, WorkerError> {
-        let kept = point.frontier.kept(cut);
+        let kept = point.frontier().kept(cut);
         let earliest = self.earliest(phase, &kept)?;
         let kept = &kept[..earliest];
         // What went ahead may be durable already.
@@ -344,10 +325,10 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
             None => self.last_durable(point),
         };
         let lost: Vec<NodeId> = point
-            .frontier
+            .frontier()
             .lost(cut)
             .into_iter()
-            .chain(point.frontier.kept(cut).into_iter().skip(earliest))
+            .chain(point.frontier().kept(cut).into_iter().skip(earliest))
             .filter(|id| ahead.is_none_or(|ahead| *id < ahead))
             .collect();
         if !lost.is_empty() {
@@ -359,10 +340,10 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
                 let needed = self.first_of_chains(point, phase, &kept, &lost)?;
                 // What an operation that had returned left behind was late already, whichever
                 // store of this one shows it.
-                let begin = begin_of(self.subject, phase);
+                let begin = begin_of(self.medium, phase);
                 let (kind, ahead) = match needed.iter().all(|id| id.index() < begin) {
-                    true => (Kind::Durability, None),
-                    false => (Kind::Ordering, ahead),
+                    true => (CauseKind::Durability, None),
+                    false => (CauseKind::Ordering, ahead),
                 };
                 return self.cause(point, kind, needed, ahead, kept, lost);
             }
@@ -371,8 +352,8 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
         prefix.sort_unstable();
         let whole = self.counterpart(point, phase, &prefix, ahead)?;
         let kind = match self.other_way_round(phase, &prefix, ahead, whole)? {
-            true => Kind::Ordering,
-            false => Kind::Atomicity,
+            true => CauseKind::Ordering,
+            false => CauseKind::Atomicity,
         };
         let needed = whole.into_iter().collect();
         self.cause(point, kind, needed, ahead, prefix, Vec::new())
@@ -391,7 +372,7 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
         let (Some(ahead), Some(whole)) = (ahead, whole) else {
             return Ok(false);
         };
-        if self.subject.is_same_place(ahead, whole) {
+        if self.medium.is_same_place(ahead, whole) {
             return Ok(false);
         }
         let mut exchanged = without(prefix, &[ahead]);
@@ -400,12 +381,12 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
             return Ok(!self.fails(phase, &exchanged)?);
         }
         // It is durable already.
-        let observed = self.witness.observe_without(phase, &exchanged, ahead)?;
+        let observed = self.probe.observe_without(phase, &exchanged, ahead)?;
         Ok(observed.is_some_and(|observed| !observed.fails(phase)))
     }
 
     /// The store that became durable last, in the order of issue.
-    fn last_durable(&self, point: &Point<'_>) -> Option<NodeId> {
+    fn last_durable(&self, point: &CrashPoint<'_>) -> Option<NodeId> {
         let recent = point.durable.iter().rev().take(4096);
         recent.copied().max()
     }
@@ -413,15 +394,15 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
     /// The store that makes a prefix of the program's stores consistent again.
     fn counterpart(
         &mut self,
-        point: &Point<'_>,
+        point: &CrashPoint<'_>,
         phase: Phase,
         prefix: &[NodeId],
         ahead: Option<NodeId>,
     ) -> Result<Option<NodeId>, WorkerError> {
-        let end = end_of(self.subject, phase);
+        let end = end_of(self.medium, phase);
         let first = ahead.map_or(0, |ahead| ahead.index() + 1);
         let pending: FxHashSet<NodeId> = point
-            .frontier
+            .frontier()
             .chains
             .iter()
             .flat_map(|chain| &chain.nodes)
@@ -437,7 +418,7 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
             nodes.extend(later[..count].iter().filter(|id| !prefix.contains(id)));
             nodes
         };
-        if later.len() <= STEPS {
+        if later.len() <= MAX_LINEAR_STEPS {
             for count in 1..=later.len() {
                 if !self.fails(phase, &with(count))? {
                     return Ok(Some(later[count - 1]));
@@ -461,30 +442,30 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
 
     fn cause(
         &mut self,
-        point: &Point<'_>,
-        kind: Kind,
+        point: &CrashPoint<'_>,
+        kind: CauseKind,
         needed: Vec<NodeId>,
         ahead: Option<NodeId>,
         kept: Vec<NodeId>,
         lost: Vec<NodeId>,
     ) -> Result<Cause, WorkerError> {
         let phase = match kind {
-            Kind::Durability => point.phase,
-            Kind::Ordering | Kind::Atomicity => point.phase.in_flight(),
+            CauseKind::Durability => point.phase,
+            CauseKind::Ordering | CauseKind::Atomicity => point.phase.in_flight(),
         };
         let observed = self.observe(phase, &kept)?;
         // Flushed and fenced at once, a store is durable before the next one is issued.
-        let mended_by_persisting = match kind {
-            Kind::Durability => !lost.is_empty(),
-            Kind::Ordering => ahead.is_some_and(|ahead| needed.iter().all(|id| *id < ahead)),
-            Kind::Atomicity => false,
+        let fixed_by_persisting = match kind {
+            CauseKind::Durability => !lost.is_empty(),
+            CauseKind::Ordering => ahead.is_some_and(|ahead| needed.iter().all(|id| *id < ahead)),
+            CauseKind::Atomicity => false,
         };
         let numbers = |nodes: &[NodeId]| nodes.iter().map(|id| id.0).collect();
         Ok(Cause {
             kind,
             needed,
             ahead,
-            state: State {
+            state: CrashState {
                 point: point.index,
                 phase,
                 durable: point.durable.len(),
@@ -494,7 +475,7 @@ impl<'m, S: Subject, W: Witness> Minimiser<'m, S, W> {
             },
             observed,
             states: 1,
-            mended_by_persisting,
+            fixed_by_persisting,
             found_by: self.found_by,
         })
     }

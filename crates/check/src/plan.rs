@@ -1,11 +1,11 @@
 //! What a test is about: the recording, the target, the operations after each crash, the limits.
 
 use crate::image::ImageHash;
-use crate::judge::{Observed, Oracle, References, World, Worlds};
-use crate::server::Ended;
+use crate::judge::{Observed, Oracle, OutcomeSet, RecoveryOutcome, References};
+use crate::server::FinishedRun;
 use crate::table::Key;
-use crate::timeline::{ListId, Operations, Phase};
-use crate::worker::{List, Manner, Setup, Worker, WorkerError};
+use crate::timeline::{Operations, Phase, SuffixId};
+use crate::worker::{Manner, Setup, Suffix, Worker, WorkerError};
 use crashpoint_persist::graph::Model;
 use crashpoint_trace::Recording;
 use rustc_hash::FxHashMap;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub struct Plan<'a> {
+pub struct TestPlan<'a> {
     pub recording: &'a Recording,
     pub operations: Operations,
     pub model: Model,
@@ -22,7 +22,7 @@ pub struct Plan<'a> {
     /// The recorded program made its pool itself: at first there was none.
     pub makes_pool: bool,
     pub oracle: Oracle,
-    pub lists: Lists<'a>,
+    pub suffixes: Suffixes<'a>,
     pub limits: Budget,
     /// States that differ only in what was not read are tried once.
     pub prune: bool,
@@ -33,17 +33,17 @@ pub struct Plan<'a> {
     pub recovery: Option<Recovery>,
 }
 
-/// A recovery that is itself crashed: the worlds in which the first crash may have left the program.
+/// A recovery that is itself crashed: the outcomes in which the first crash may have left the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Recovery(pub Worlds);
+pub struct Recovery(pub OutcomeSet);
 
 impl Recovery {
-    /// What is in one of these worlds has passed, since a recovery has no phases of its own.
+    /// What is in one of these outcomes has passed, since a recovery has no phases of its own.
     pub fn observe(self, observed: Observed) -> Observed {
-        match observed.worlds.meets(self.0) {
+        match observed.outcomes.meets(self.0) {
             true => Observed {
-                worlds: observed.worlds.with(World::DONE),
+                outcomes: observed.outcomes.with(RecoveryOutcome::COMMITTED),
                 ..observed
             },
             false => observed,
@@ -53,7 +53,7 @@ impl Recovery {
 
 /// What runs after a crash in one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListText {
+pub struct SuffixText {
     /// The operations, one per line.
     pub text: String,
     /// How many of its lines are questions, which come first, how many are operations of the
@@ -67,17 +67,17 @@ pub struct ListText {
     pub printed_before: usize,
     pub printed_after: usize,
     /// The operations of the line before it that ran at once; empty where one ran alone.
-    pub at_once: Vec<String>,
+    pub overlapping: Vec<String>,
 }
 
-impl ListText {
+impl SuffixText {
     /// As a worker runs it.
-    pub fn list(&self, id: ListId, acknowledged: bool) -> List<'_> {
+    pub fn suffix(&self, id: SuffixId, acknowledged: bool) -> Suffix<'_> {
         let length = match acknowledged {
             true => self.printed_after,
             false => self.printed_before,
         };
-        List {
+        Suffix {
             id: Some(id),
             text: &self.text,
             printed: &self.printed[..length],
@@ -85,23 +85,26 @@ impl ListText {
     }
 }
 
-/// What runs after each crash, by [`ListId`]: one more than there are operations. A list is made when
+/// What runs after each crash, by [`SuffixId`]: one more than there are operations. A list is made when
 /// it is asked for, as a long recording has very many and few of them are run.
-pub struct Lists<'a> {
+pub struct Suffixes<'a> {
     count: usize,
-    make: Box<dyn Fn(usize) -> ListText + Send + Sync + 'a>,
-    lately: Mutex<FxHashMap<ListId, Arc<ListText>>>,
+    make: Box<dyn Fn(usize) -> SuffixText + Send + Sync + 'a>,
+    cache: Mutex<FxHashMap<SuffixId, Arc<SuffixText>>>,
 }
 
-/// Lists that are remembered.
-const LATELY: usize = 256;
+/// Suffixes that are remembered.
+const MAX_CACHED_SUFFIXES: usize = 256;
 
-impl<'a> Lists<'a> {
-    pub fn new(count: usize, make: impl Fn(usize) -> ListText + Send + Sync + 'a) -> Lists<'a> {
-        Lists {
+impl<'a> Suffixes<'a> {
+    pub fn new(
+        count: usize,
+        make: impl Fn(usize) -> SuffixText + Send + Sync + 'a,
+    ) -> Suffixes<'a> {
+        Suffixes {
             count,
             make: Box::new(make),
-            lately: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
@@ -109,14 +112,14 @@ impl<'a> Lists<'a> {
         self.count
     }
 
-    pub fn get(&self, id: ListId) -> Arc<ListText> {
-        assert!((id.0 as usize) < self.count, "a list of the recording");
-        let mut lately = self.lately.lock().expect("no panic");
-        if lately.len() >= LATELY && !lately.contains_key(&id) {
-            lately.clear();
+    pub fn get(&self, id: SuffixId) -> Arc<SuffixText> {
+        assert!((id.0 as usize) < self.count, "a suffix of the recording");
+        let mut cache = self.cache.lock().expect("no panic");
+        if cache.len() >= MAX_CACHED_SUFFIXES && !cache.contains_key(&id) {
+            cache.clear();
         }
-        let list = lately.entry(id);
-        Arc::clone(list.or_insert_with(|| Arc::new((self.make)(id.0 as usize))))
+        let suffix = cache.entry(id);
+        Arc::clone(suffix.or_insert_with(|| Arc::new((self.make)(id.0 as usize))))
     }
 }
 
@@ -128,12 +131,12 @@ pub struct Budget {
     pub time: Option<Duration>,
 }
 
-impl Plan<'_> {
+impl TestPlan<'_> {
     /// Under which a state of a phase is known.
     pub fn key(&self, phase: Phase, image: ImageHash) -> Key {
         Key {
-            list: phase.list(),
-            acknowledged: self.setup.wants_printed && matches!(phase, Phase::After(_)),
+            suffix: phase.suffix(),
+            acknowledged: self.setup.wants_printed && matches!(phase, Phase::Returned(_)),
             image,
         }
     }
@@ -141,12 +144,12 @@ impl Plan<'_> {
     /// What a run of a list shows.
     pub fn observe(
         &self,
-        list: ListId,
-        ended: &Ended,
+        suffix: SuffixId,
+        ended: &FinishedRun,
         references: &[Option<References>],
     ) -> Observed {
-        let of_list = references.get(list.0 as usize).and_then(Option::as_ref);
-        let observed = Observed::new(self.oracle, ended, of_list);
+        let of_suffix = references.get(suffix.0 as usize).and_then(Option::as_ref);
+        let observed = Observed::new(self.oracle, ended, of_suffix);
         match self.recovery {
             Some(recovery) => recovery.observe(observed),
             None => observed,
@@ -161,8 +164,8 @@ impl Plan<'_> {
             Worker::start(&self.setup, &self.scratch, numbers, manner)
         };
         let mut first = start(0, Manner::default())?;
-        let list = self.lists.get(ListId(0));
-        let manner = first.calibrate(&list.list(ListId(0), false))?;
+        let suffix = self.suffixes.get(SuffixId(0));
+        let manner = first.calibrate(&suffix.suffix(SuffixId(0), false))?;
         let mut workers = vec![first];
         for number in 1..jobs {
             workers.push(start(number, manner)?);

@@ -14,10 +14,10 @@
 mod several;
 
 use crate::image::Patch;
-use crate::judge::{Between, Oracle, Reference, References, first_difference, lines};
-use crate::plan::Plan;
-use crate::server::{End, Ended};
-use crate::timeline::{ListId, Timeline};
+use crate::judge::{Oracle, Reference, References, SerialExecution, first_difference, lines};
+use crate::plan::TestPlan;
+use crate::server::{FinishedRun, RunEnd};
+use crate::timeline::{SuffixId, Timeline};
 use crate::worker::{Worker, WorkerError};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -77,7 +77,7 @@ pub enum Why {
 #[derive(Clone, Debug, Default)]
 pub struct AllReferences {
     /// None for those that were not asked for.
-    pub lists: Vec<Option<References>>,
+    pub by_suffix: Vec<Option<References>>,
     pub forgotten: Vec<Forgotten>,
     pub unjudged: Vec<Unjudged>,
     /// Runs that it took.
@@ -98,7 +98,7 @@ struct Longest {
 }
 
 impl Longest {
-    fn see(&self, ended: &Ended) {
+    fn see(&self, ended: &FinishedRun) {
         let nanoseconds = |time: Duration| time.as_nanos() as u64;
         self.wall
             .fetch_max(nanoseconds(ended.wall), Ordering::Relaxed);
@@ -113,8 +113,8 @@ impl Longest {
 #[derive(Clone, Copy, Debug)]
 struct Task {
     issued: usize,
-    list: ListId,
-    done: bool,
+    suffix: SuffixId,
+    committed: bool,
     /// Whether a second run must print the same.
     twice: bool,
 }
@@ -122,11 +122,11 @@ struct Task {
 /// Makes the references of the lists that are asked for. The workers' pools are left somewhere;
 /// rewind them.
 pub fn references(
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     timeline: &Timeline,
     workers: &mut [Worker<'_>],
     plain: &[u8],
-    wanted: impl Fn(ListId) -> bool,
+    wanted: impl Fn(SuffixId) -> bool,
 ) -> Result<AllReferences, ReferenceError> {
     let tasks = tasks(timeline, wanted);
     let results: Vec<Mutex<Option<Made>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
@@ -173,63 +173,63 @@ pub fn references(
         ..AllReferences::default()
     };
     let start = made.next().expect("there is a first task").reference;
-    all.lists.push(Some(References {
-        skipped: start.clone(),
-        done: start,
+    all.by_suffix.push(Some(References {
+        rolled_back: start.clone(),
+        committed: start,
         operations: 1,
-        between: Vec::new(),
+        serial_executions: Vec::new(),
     }));
-    all.lists.resize(1 + timeline.operations.len(), None);
+    all.by_suffix.resize(1 + timeline.operations.len(), None);
     let mut first_of_each = tasks.iter().skip(1).step_by(2);
-    while let (Some(task), Some(skipped), Some(done)) =
+    while let (Some(task), Some(rolled_back), Some(done)) =
         (first_of_each.next(), made.next(), made.next())
     {
-        let several = plan.lists.get(task.list).at_once.len();
+        let several = plan.suffixes.get(task.suffix).overlapping.len();
         let judged = match several {
             0 | 1 => Ok(Vec::new()),
-            _ => several::judged(skipped.between, &done.reference),
+            _ => several::judged(rolled_back.serial_executions, &done.reference),
         };
         match judged {
-            Ok(between) => {
-                all.lists[task.list.0 as usize] = Some(References {
-                    skipped: skipped.reference,
-                    done: done.reference,
+            Ok(serial_executions) => {
+                all.by_suffix[task.suffix.0 as usize] = Some(References {
+                    rolled_back: rolled_back.reference,
+                    committed: done.reference,
                     operations: several.max(1),
-                    between,
+                    serial_executions,
                 });
             }
             Err(why) => all.unjudged.push(Unjudged {
-                operation: task.list.0 - 1,
+                operation: task.suffix.0 - 1,
                 why,
             }),
         }
     }
     if plan.oracle == Oracle::Output {
-        all.forgotten = forgotten(plan, &all.lists, plain);
+        all.forgotten = forgotten(plan, &all.by_suffix, plain);
     }
     Ok(all)
 }
 
-/// So many lists are all run twice; of more, every [`SAMPLE`]th.
-const FEW: usize = 64;
-const SAMPLE: usize = 8;
+/// So many lists are all run twice; of more, every [`RUN_TWICE_STRIDE`]th.
+const ALWAYS_RUN_TWICE: usize = 64;
+const RUN_TWICE_STRIDE: usize = 8;
 
 /// In the order of lists: for the first list one, for each other one that is wanted two.
-fn tasks(timeline: &Timeline, wanted: impl Fn(ListId) -> bool) -> Vec<Task> {
+fn tasks(timeline: &Timeline, wanted: impl Fn(SuffixId) -> bool) -> Vec<Task> {
     let mut tasks = vec![Task {
         issued: 0,
-        list: ListId(0),
-        done: true,
+        suffix: SuffixId(0),
+        committed: true,
         twice: true,
     }];
-    let spans = (1..).map(ListId).zip(&timeline.operations);
-    for (number, (list, span)) in spans.filter(|(list, _)| wanted(*list)).enumerate() {
-        let twice = number < FEW || number % SAMPLE == 0;
-        for (issued, done) in [(span.begin, false), (span.end, true)] {
+    let spans = (1..).map(SuffixId).zip(&timeline.operations);
+    for (number, (suffix, span)) in spans.filter(|(suffix, _)| wanted(*suffix)).enumerate() {
+        let twice = number < ALWAYS_RUN_TWICE || number % RUN_TWICE_STRIDE == 0;
+        for (issued, committed) in [(span.begin, false), (span.end, true)] {
             tasks.push(Task {
                 issued,
-                list,
-                done,
+                suffix,
+                committed,
                 twice,
             });
         }
@@ -241,11 +241,11 @@ fn tasks(timeline: &Timeline, wanted: impl Fn(ListId) -> bool) -> Vec<Task> {
 struct Made {
     reference: Reference,
     /// Of operations that ran at once; none if their output cannot be told apart.
-    between: Option<Vec<Between>>,
+    serial_executions: Option<Vec<SerialExecution>>,
 }
 
 fn one(
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     timeline: &Timeline,
     worker: &mut Worker<'_>,
     task: &Task,
@@ -254,34 +254,38 @@ fn one(
 ) -> Result<Made, ReferenceError> {
     worker.advance(timeline.nodes[*issued..task.issued].iter())?;
     *issued = task.issued;
-    let made = plan.lists.get(task.list);
-    let list = made.list(task.list, task.done);
+    let made = plan.suffixes.get(task.suffix);
+    let suffix = made.suffix(task.suffix, task.committed);
     // A checker looks at a pool, whoever made it; a program that makes its own is consistent if it
     // goes on as if it had just begun.
-    let from_nothing = task.list == ListId(0) && plan.makes_pool && plan.oracle != Oracle::Checker;
+    let from_nothing =
+        task.suffix == SuffixId(0) && plan.makes_pool && plan.oracle != Oracle::Checker;
     let run = |worker: &mut Worker<'_>| match from_nothing {
-        true => worker.run_without_pool(&list),
-        false => worker.run(&Patch::new(), &list, false),
+        true => worker.run_without_pool(&suffix),
+        false => worker.run(&Patch::new(), &suffix, false),
     };
     let first = run(worker)?;
     longest.see(&first);
-    let after = || match (task.list.0, task.done) {
+    let after = || match (task.suffix.0, task.committed) {
         (0, _) => " at the start".to_owned(),
-        (list, true) => format!(" after operation {list}"),
-        (list, false) => format!(
-            " where operation {list} is left out (a crash may undo it: the operations behind it are \
+        (suffix, true) => format!(" after operation {suffix}"),
+        (suffix, false) => format!(
+            " where operation {suffix} is left out (a crash may undo it: the operations behind it are \
              run on the pool as it was before)"
         ),
     };
     succeeds(plan, &first, after)?;
-    let before = (task.list.0 as usize).checked_sub(1).filter(|_| !task.done);
-    let at_once = before.and_then(|operation| timeline.at_once.get(operation));
+    let before = (task.suffix.0 as usize)
+        .checked_sub(1)
+        .filter(|_| !task.committed);
+    let overlap = before.and_then(|operation| timeline.overlap_groups.get(operation));
     let mut made = Made {
         reference: Reference::from(first.clone()),
-        between: None,
+        serial_executions: None,
     };
-    if let Some(at_once) = at_once.filter(|at_once| at_once.count() > 1) {
-        made.between = several::linearised(plan, worker, (list, &first.stdout), at_once, longest)?;
+    if let Some(overlap) = overlap.filter(|overlap| overlap.count() > 1) {
+        made.serial_executions =
+            several::linearised(plan, worker, (suffix, &first.stdout), overlap, longest)?;
     }
     if !task.twice {
         return Ok(made);
@@ -306,15 +310,15 @@ fn one(
 
 /// A run without a crash must end well.
 fn succeeds(
-    plan: &Plan<'_>,
-    ended: &Ended,
+    plan: &TestPlan<'_>,
+    ended: &FinishedRun,
     after: impl FnOnce() -> String,
 ) -> Result<(), ReferenceError> {
     let is_checker = plan.oracle == Oracle::Checker;
     let fails = match ended.end {
-        End::Exited(0) => false,
-        End::Exited(_) => is_checker,
-        End::Killed { .. } | End::TimedOut | End::TooMuchOutput => true,
+        RunEnd::Exited(0) => false,
+        RunEnd::Exited(_) => is_checker,
+        RunEnd::Killed { .. } | RunEnd::TimedOut | RunEnd::TooMuchOutput => true,
     };
     match fails {
         false => Ok(()),
@@ -336,9 +340,13 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Compares what follows each restart with what followed without one.
-fn forgotten(plan: &Plan<'_>, references: &[Option<References>], plain: &[u8]) -> Vec<Forgotten> {
+fn forgotten(
+    plan: &TestPlan<'_>,
+    references: &[Option<References>],
+    plain: &[u8],
+) -> Vec<Forgotten> {
     let plain: Vec<&[u8]> = lines(plain).collect();
-    let operations = plan.lists.count() - 1;
+    let operations = plan.suffixes.count() - 1;
     if plain.len() != operations {
         return Vec::new();
     }
@@ -347,14 +355,14 @@ fn forgotten(plan: &Plan<'_>, references: &[Option<References>], plain: &[u8]) -
         let Some(references) = &references[operation + 1] else {
             continue;
         };
-        let list = plan.lists.get(ListId(operation as u32 + 1));
-        let printed = &references.done.stdout;
+        let suffix = plan.suffixes.get(SuffixId(operation as u32 + 1));
+        let printed = &references.committed.stdout;
         let printed: Vec<&[u8]> = lines(printed).collect();
-        if printed.len() != list.probes + list.operations + list.removals {
+        if printed.len() != suffix.probes + suffix.operations + suffix.removals {
             continue;
         }
-        let expected = &plain[operation + 1..operation + 1 + list.operations];
-        let after = &printed[list.probes..];
+        let expected = &plain[operation + 1..operation + 1 + suffix.operations];
+        let after = &printed[suffix.probes..];
         let differs = expected.iter().zip(after).position(|(a, b)| a != b);
         if let Some(at) = differs {
             found.push(Forgotten {

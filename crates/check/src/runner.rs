@@ -3,7 +3,7 @@
 use crate::addresses::Fixed;
 use crate::launch::Command;
 use crate::pin::Pinned;
-use crate::server::{Ended, Limits, Place, Server, ServerError};
+use crate::server::{FinishedRun, Limits, Server, ServerError, ServerSetup};
 use crate::spawned::Spawned;
 
 pub enum Runner {
@@ -15,7 +15,7 @@ impl Runner {
     /// `any_program`: it may be one with no runtime in it.
     pub fn start(
         command: &Command,
-        place: &Place,
+        place: &ServerSetup,
         any_program: bool,
         processor: Option<usize>,
     ) -> Result<Runner, ServerError> {
@@ -31,7 +31,7 @@ impl Runner {
         }
     }
 
-    pub fn run(&mut self, flags: u32, limits: &Limits) -> Result<Ended, ServerError> {
+    pub fn run(&mut self, flags: u32, limits: &Limits) -> Result<FinishedRun, ServerError> {
         match self {
             Runner::Served(server) => server.run(flags, limits),
             Runner::Spawned(spawned) => spawned.run(limits),

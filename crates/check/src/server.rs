@@ -1,7 +1,7 @@
 //! A target that waits at the door of `main` and runs as often as it is asked to: the checker's
 //! side of [`crashpoint_abi::serve`].
 //!
-//! Whatever the target does is an [`Ended`]; errors are for targets that cannot be served at all.
+//! Whatever the target does is an [`FinishedRun`]; errors are for targets that cannot be served at all.
 
 use crate::activity;
 use crate::launch::Command;
@@ -45,7 +45,7 @@ impl Default for Limits {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub enum End {
+pub enum RunEnd {
     Exited(i32),
     Killed {
         signal: i32,
@@ -58,8 +58,8 @@ pub enum End {
 
 /// What a run did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub end: End,
+pub struct FinishedRun {
+    pub end: RunEnd,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     /// Bits of [`serve::notes`].
@@ -117,14 +117,14 @@ pub struct Server {
 
 /// Where a server's files are.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ServerSetup {
     pub socket: PathBuf,
     /// Environment for the runtime: patterns of persistent files and the like.
     pub environment: Vec<(&'static str, OsString)>,
 }
 
 /// The longest that a target may take to reach the runtime's constructor.
-const START: Duration = Duration::from_secs(20);
+const MAX_START_TIME: Duration = Duration::from_secs(20);
 
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
@@ -134,7 +134,7 @@ fn timespec(duration: Duration) -> Timespec {
 }
 
 impl Server {
-    pub fn start(command: &Command, place: &Place) -> Result<Server, ServerError> {
+    pub fn start(command: &Command, place: &ServerSetup) -> Result<Server, ServerError> {
         let listener = listen(&place.socket)?;
         let program = command.program();
         let mut std_command = command.to_std();
@@ -215,7 +215,7 @@ impl Server {
     }
 
     /// One run, from the start of the target to the end of all it started.
-    pub fn run(&mut self, flags: u32, limits: &Limits) -> Result<Ended, ServerError> {
+    pub fn run(&mut self, flags: u32, limits: &Limits) -> Result<FinishedRun, ServerError> {
         let processor = limits.time.as_secs().saturating_mul(2).max(2);
         self.send(&Request {
             kind: RUN,
@@ -229,7 +229,7 @@ impl Server {
         let mut outputs = Outputs::default();
         let mut cut = None;
         let reply = loop {
-            let replied = self.wait(LOOK.min(limits.time))?;
+            let replied = self.wait(POLL_INTERVAL.min(limits.time))?;
             if replied {
                 let mut bytes = [0; wire::LARGEST];
                 let length = self.receive(&mut bytes)?;
@@ -237,17 +237,19 @@ impl Server {
             }
             outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
             if cut.is_some() {
-                match patience.began.elapsed() < START {
+                match patience.began.elapsed() < MAX_START_TIME {
                     true => continue,
                     false => return Err(self.lost()),
                 }
             }
             cut = match outputs.overflow {
-                true => Some(End::TooMuchOutput),
-                false => patience.is_over(self.child.id()).then_some(End::TimedOut),
+                true => Some(RunEnd::TooMuchOutput),
+                false => patience
+                    .is_over(self.child.id())
+                    .then_some(RunEnd::TimedOut),
             };
             if cut.is_some() {
-                patience = Patience::new(START);
+                patience = Patience::new(MAX_START_TIME);
                 self.send(&Request {
                     kind: CANCEL,
                     ..Request::default()
@@ -261,9 +263,9 @@ impl Server {
     fn conclude(
         &self,
         reply: Reply,
-        cut: Option<End>,
+        cut: Option<RunEnd>,
         outputs: Outputs,
-    ) -> Result<Ended, ServerError> {
+    ) -> Result<FinishedRun, ServerError> {
         if reply.ended & ended::NOT_STARTED != 0 {
             return Err(ServerError::Fork {
                 program: self.program.clone(),
@@ -273,12 +275,12 @@ impl Server {
         let signal = reply.status & 0x7f;
         let end = match (cut, signal) {
             (Some(reason), _) if reply.ended & ended::CANCELLED != 0 => reason,
-            (_, 0) => End::Exited(reply.status >> 8 & 0xff),
+            (_, 0) => RunEnd::Exited(reply.status >> 8 & 0xff),
             // The processor time is a second net for the same limit.
-            (_, SIGXCPU) => End::TimedOut,
-            (_, signal) => End::Killed { signal },
+            (_, SIGXCPU) => RunEnd::TimedOut,
+            (_, signal) => RunEnd::Killed { signal },
         };
-        Ok(Ended {
+        Ok(FinishedRun {
             end,
             stdout: outputs.stdout,
             stderr: outputs.stderr,
@@ -330,17 +332,17 @@ impl Patience {
         let asleep = activity.asleep.then_some(activity.processor);
         let still_asleep = asleep.is_some() && self.asleep == asleep;
         self.asleep = asleep;
-        still_asleep || activity.processor >= self.time || elapsed >= self.time * AT_MOST
+        still_asleep || activity.processor >= self.time || elapsed >= self.time * MAX_TIME_FACTOR
     }
 }
 
 /// A run is given up after so many times its limit, however little it got to do.
-const AT_MOST: u32 = 10;
+const MAX_TIME_FACTOR: u32 = 10;
 
 /// How much a target can print before somebody has to look.
 const PIPE_BYTES: usize = 1 << 20;
 /// How often somebody looks.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 const SIGXCPU: i32 = 24;
 
@@ -401,16 +403,16 @@ fn listen(path: &Path) -> Result<OwnedFd, ServerError> {
 
 /// Waits for the target to connect, or to end without.
 fn accept(listener: &OwnedFd, child: &mut Child, program: &str) -> Result<OwnedFd, ServerError> {
-    const SLICE: Duration = Duration::from_millis(20);
+    const POLL_INTERVAL: Duration = Duration::from_millis(20);
     let not_served = |what| ServerError::NotServed {
         program: program.to_owned(),
         what,
         stderr: String::new(),
     };
-    let deadline = Instant::now() + START;
+    let deadline = Instant::now() + MAX_START_TIME;
     loop {
         let mut all = [PollFd::new(listener, PollFlags::IN)];
-        if rustix::event::poll(&mut all, Some(&timespec(SLICE)))? > 0 {
+        if rustix::event::poll(&mut all, Some(&timespec(POLL_INTERVAL)))? > 0 {
             let socket = rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC)?;
             let is_ours = sockopt::socket_peercred(&socket)
                 .is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == child.id() as i32);
@@ -473,14 +475,14 @@ impl Drop for Server {
 /// Bits of a run that say that private mappings would not do.
 pub const NEEDS_SHARED: u32 = serve::notes::MAPPED_AGAIN | serve::notes::FORKED;
 
-impl std::fmt::Display for End {
+impl std::fmt::Display for RunEnd {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            End::Exited(0) => write!(to, "ended well"),
-            End::Exited(code) => write!(to, "ended with exit status {code}"),
-            End::Killed { signal } => write!(to, "was killed by {}", signal_name(*signal)),
-            End::TimedOut => write!(to, "did not end in time"),
-            End::TooMuchOutput => write!(to, "printed without end"),
+            RunEnd::Exited(0) => write!(to, "ended well"),
+            RunEnd::Exited(code) => write!(to, "ended with exit status {code}"),
+            RunEnd::Killed { signal } => write!(to, "was killed by {}", signal_name(*signal)),
+            RunEnd::TimedOut => write!(to, "did not end in time"),
+            RunEnd::TooMuchOutput => write!(to, "printed without end"),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::addresses::Fixed;
 use crate::launch::Command;
-use crate::server::{End, Ended, Limits, ServerError, drain};
+use crate::server::{FinishedRun, Limits, RunEnd, ServerError, drain};
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -19,7 +19,7 @@ pub struct Spawned {
 }
 
 /// How often somebody looks whether it has ended.
-const LOOK: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 impl Spawned {
     pub fn new(command: Command, environment: Vec<(&'static str, OsString)>) -> Spawned {
@@ -29,7 +29,7 @@ impl Spawned {
         }
     }
 
-    pub fn run(&mut self, limits: &Limits) -> Result<Ended, ServerError> {
+    pub fn run(&mut self, limits: &Limits) -> Result<FinishedRun, ServerError> {
         let mut command = self.command.to_std();
         let fixed = Fixed::here();
         let began = Instant::now();
@@ -50,14 +50,14 @@ impl Spawned {
         // Whoever is left of the group; mostly nobody.
         let left = rustix::process::kill_process_group(group, Signal::KILL).is_ok();
         let _ = child.wait();
-        ended.map(|ended| Ended {
-            left_processes: left && matches!(ended.end, End::Exited(_)),
+        ended.map(|ended| FinishedRun {
+            left_processes: left && matches!(ended.end, RunEnd::Exited(_)),
             ..ended
         })
     }
 }
 
-fn wait(child: &mut Child, limits: &Limits, began: Instant) -> Result<Ended, ServerError> {
+fn wait(child: &mut Child, limits: &Limits, began: Instant) -> Result<FinishedRun, ServerError> {
     let mut stdout = child.stdout.take().expect("piped");
     let mut stderr = child.stderr.take().expect("piped");
     rustix::io::ioctl_fionbio(&stdout, true)?;
@@ -69,18 +69,18 @@ fn wait(child: &mut Child, limits: &Limits, began: Instant) -> Result<Ended, Ser
             | drain(&mut stderr, &mut err, limits.output_bytes)?;
         match status {
             Some(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => break End::Exited(code),
+                (Some(code), _) => break RunEnd::Exited(code),
                 (None, signal) => {
                     let signal = signal.unwrap_or(0);
-                    break End::Killed { signal };
+                    break RunEnd::Killed { signal };
                 }
             },
-            None if overflow => break End::TooMuchOutput,
-            None if began.elapsed() > limits.time => break End::TimedOut,
-            None => std::thread::sleep(LOOK),
+            None if overflow => break RunEnd::TooMuchOutput,
+            None if began.elapsed() > limits.time => break RunEnd::TimedOut,
+            None => std::thread::sleep(POLL_INTERVAL),
         }
     };
-    Ok(Ended {
+    Ok(FinishedRun {
         end,
         stdout: out,
         stderr: err,
@@ -96,7 +96,7 @@ fn wait(child: &mut Child, limits: &Limits, began: Instant) -> Result<Ended, Ser
 mod tests {
     use super::*;
 
-    fn run(script: &str, limits: &Limits) -> Ended {
+    fn run(script: &str, limits: &Limits) -> FinishedRun {
         let command = Command {
             words: vec!["sh".into(), "-c".into(), script.into()],
             directory: "".into(),
@@ -108,11 +108,11 @@ mod tests {
     #[test]
     fn a_run_is_told_by_its_status_and_its_output() {
         let ended = run("echo $GREETING; echo oops >&2; exit 3", &Limits::default());
-        assert_eq!(ended.end, End::Exited(3));
+        assert_eq!(ended.end, RunEnd::Exited(3));
         assert_eq!(ended.stdout, b"hello\n");
         assert_eq!(ended.stderr, b"oops\n");
         let ended = run("kill -SEGV $$", &Limits::default());
-        assert_eq!(ended.end, End::Killed { signal: 11 });
+        assert_eq!(ended.end, RunEnd::Killed { signal: 11 });
     }
 
     #[test]
@@ -122,12 +122,12 @@ mod tests {
             output_bytes: 1000,
             ..Limits::default()
         };
-        assert_eq!(run("while :; do :; done", &limits).end, End::TimedOut);
+        assert_eq!(run("while :; do :; done", &limits).end, RunEnd::TimedOut);
         let patient = Limits {
             time: Duration::from_secs(20),
             ..limits
         };
         let ended = run("while :; do echo again; done", &patient);
-        assert_eq!(ended.end, End::TooMuchOutput);
+        assert_eq!(ended.end, RunEnd::TooMuchOutput);
     }
 }

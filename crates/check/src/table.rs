@@ -7,8 +7,8 @@
 
 use crate::image::ImageHash;
 use crate::judge::Observed;
-use crate::subject::Place;
-use crate::timeline::{ListId, Phase};
+use crate::medium::ReadLocation;
+use crate::timeline::{Phase, SuffixId};
 use crashpoint_persist::graph::Cut;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as MapEntry;
@@ -17,7 +17,7 @@ use std::collections::hash_map::Entry as MapEntry;
 /// to have printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    pub list: ListId,
+    pub suffix: SuffixId,
     /// It is told that the operation had returned. Only for those who ask: to all others the same
     /// image in an operation and after it is one state.
     pub acknowledged: bool,
@@ -63,16 +63,16 @@ pub struct Failing {
 }
 
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct ResultTable {
     entries: FxHashMap<Key, Entry>,
-    known_runs: FxHashMap<ListId, Runs>,
+    known_runs: FxHashMap<SuffixId, Runs>,
 }
 
 /// Runs of one list.
 #[derive(Debug, Default)]
 struct Runs {
     /// By the words that they read.
-    by_reads: Vec<(Vec<Place>, Results)>,
+    by_reads: Vec<(Vec<ReadLocation>, Results)>,
 }
 
 /// By what was found in those words.
@@ -80,9 +80,9 @@ type Results = FxHashMap<Vec<u64>, Observed>;
 
 /// Sets of reads that are kept for one list; a program that never reads the same twice is not
 /// worth the search.
-const READ_SETS: usize = 64;
+const MAX_READ_SETS: usize = 64;
 
-impl Table {
+impl ResultTable {
     /// A state is met.
     pub fn meet(&mut self, key: Key, sighting: Sighting) -> Met {
         let (entry, met) = match self.entries.entry(key) {
@@ -112,13 +112,19 @@ impl Table {
 
     /// A run read these words, of those that may differ between states of the list, and found
     /// these values in them.
-    pub fn learn(&mut self, list: ListId, read: Vec<Place>, found: Vec<u64>, observed: Observed) {
-        let runs = &mut self.known_runs.entry(list).or_default().by_reads;
+    pub fn learn(
+        &mut self,
+        suffix: SuffixId,
+        read: Vec<ReadLocation>,
+        found: Vec<u64>,
+        observed: Observed,
+    ) {
+        let runs = &mut self.known_runs.entry(suffix).or_default().by_reads;
         match runs.iter().position(|(known, _)| *known == read) {
             Some(at) => {
                 runs[at].1.insert(found, observed);
             }
-            None if runs.len() < READ_SETS => {
+            None if runs.len() < MAX_READ_SETS => {
                 runs.push((read, FxHashMap::from_iter([(found, observed)])));
             }
             None => {}
@@ -126,8 +132,12 @@ impl Table {
     }
 
     /// A known run that this state would repeat.
-    pub fn equivalent(&self, list: ListId, word: impl Fn(Place) -> u64) -> Option<Observed> {
-        let runs = &self.known_runs.get(&list)?.by_reads;
+    pub fn equivalent(
+        &self,
+        suffix: SuffixId,
+        word: impl Fn(ReadLocation) -> u64,
+    ) -> Option<Observed> {
+        let runs = &self.known_runs.get(&suffix)?.by_reads;
         runs.iter().find_map(|(read, results)| {
             let found: Vec<u64> = read.iter().map(|at| word(*at)).collect();
             results.get(&found).copied()
@@ -135,8 +145,8 @@ impl Table {
     }
 
     /// The runs of a list are no longer needed.
-    pub fn forget_runs(&mut self, list: ListId) {
-        self.known_runs.remove(&list);
+    pub fn forget_runs(&mut self, suffix: SuffixId) {
+        self.known_runs.remove(&suffix);
     }
 
     /// All states that fail, in the order in which they were met.
@@ -184,8 +194,8 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::{World, Worlds};
-    use crate::server::End;
+    use crate::judge::{OutcomeSet, RecoveryOutcome};
+    use crate::server::RunEnd;
 
     fn sighting(point: usize, phase: Phase) -> Sighting {
         Sighting {
@@ -197,53 +207,53 @@ mod tests {
         }
     }
 
-    fn observed(skipped: bool, done: bool) -> Observed {
-        let all = match skipped {
-            true => Worlds::ALL,
-            false => Worlds::DONE,
+    fn observed(rolled_back: bool, done: bool) -> Observed {
+        let all = match rolled_back {
+            true => OutcomeSet::ALL,
+            false => OutcomeSet::COMMITTED,
         };
         Observed {
-            worlds: match done {
+            outcomes: match done {
                 true => all,
-                false => all.without(World::DONE),
+                false => all.without(RecoveryOutcome::COMMITTED),
             },
-            end: End::Exited(0),
+            end: RunEnd::Exited(0),
         }
     }
 
     const KEY: Key = Key {
-        list: ListId(1),
+        suffix: SuffixId(1),
         acknowledged: false,
         image: ImageHash(7),
     };
 
     #[test]
     fn an_image_is_tried_once_and_judged_for_each_phase() {
-        let mut table = Table::default();
-        assert_eq!(table.meet(KEY, sighting(3, Phase::In(0))), Met::New);
-        assert_eq!(table.meet(KEY, sighting(4, Phase::After(0))), Met::Again);
+        let mut table = ResultTable::default();
+        assert_eq!(table.meet(KEY, sighting(3, Phase::InFlight(0))), Met::New);
+        assert_eq!(table.meet(KEY, sighting(4, Phase::Returned(0))), Met::Again);
         table.resolve(KEY, observed(true, false));
-        assert_eq!(table.meet(KEY, sighting(2, Phase::In(0))), Met::Again);
+        assert_eq!(table.meet(KEY, sighting(2, Phase::InFlight(0))), Met::Again);
         let failing = table.failing();
         assert_eq!(failing.len(), 1);
-        assert_eq!(failing[0].sighting, sighting(4, Phase::After(0)));
+        assert_eq!(failing[0].sighting, sighting(4, Phase::Returned(0)));
     }
 
     #[test]
     fn what_an_earlier_run_tried_is_known_once_and_then_met_again() {
-        let mut table = Table::default();
+        let mut table = ResultTable::default();
         table.resolve(KEY, observed(true, true));
-        assert_eq!(table.meet(KEY, sighting(3, Phase::In(0))), Met::Known);
-        assert_eq!(table.meet(KEY, sighting(4, Phase::In(0))), Met::Again);
+        assert_eq!(table.meet(KEY, sighting(3, Phase::InFlight(0))), Met::Known);
+        assert_eq!(table.meet(KEY, sighting(4, Phase::InFlight(0))), Met::Again);
     }
 
     #[test]
     fn a_state_that_agrees_on_what_was_read_is_the_same() {
-        let mut table = Table::default();
-        let words = vec![Place(1), Place(5)];
-        table.learn(ListId(1), words, vec![10, 20], observed(true, true));
+        let mut table = ResultTable::default();
+        let words = vec![ReadLocation(1), ReadLocation(5)];
+        table.learn(SuffixId(1), words, vec![10, 20], observed(true, true));
         let with = |one: u64, five: u64, other: u64| {
-            table.equivalent(ListId(1), |word| match word.0 {
+            table.equivalent(SuffixId(1), |word| match word.0 {
                 1 => one,
                 5 => five,
                 _ => other,
@@ -252,6 +262,6 @@ mod tests {
         assert_eq!(with(10, 20, 1), Some(observed(true, true)));
         assert_eq!(with(10, 20, 2), Some(observed(true, true)));
         assert_eq!(with(10, 21, 1), None);
-        assert_eq!(table.equivalent(ListId(2), |_| 10), None);
+        assert_eq!(table.equivalent(SuffixId(2), |_| 10), None);
     }
 }

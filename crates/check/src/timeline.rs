@@ -1,64 +1,69 @@
 //! The recorded workload as a line of moments at which power may fail.
 //!
 //! A crash is tried right before each fence that decides something, where the most is open, and at
-//! the end of each operation, where what was acknowledged must be there. Between two such points
+//! the end of each operation, where what was acknowledged must be there. SerialExecution two such points
 //! nothing is possible that is not possible at the second: what may be kept only grows until a
 //! fence decides.
 //! Where nothing changed since the last point there is none.
 //!
 //! Under eADR a fence decides nothing, so every event that stores is a point.
 
-use crate::at_once::AtOnce;
-use crate::judge::{World, Worlds};
+use crate::judge::{OutcomeSet, RecoveryOutcome};
+use crate::overlap::OverlapGroup;
 use crashpoint_persist::graph::{Frontier, NodeId, Walker as _};
 use crashpoint_persist::memory::{MemoryWalker, Model, Node};
 use crashpoint_trace::{Event, EventKind, FileIndex, Recording, SiteId, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::LazyCell;
 use std::ops::ControlFlow;
 
-/// Where in the workload a moment lies. Operations count from 0.
+/// Where in the workload a crash point lies. Operations count from 0. Replay data has the variants
+/// under the names that version 2 of it began with.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub enum Phase {
     /// Before the first operation.
     Opening,
-    /// The operation has begun and not returned: it may have happened or not.
-    In(u32),
-    /// Of several operations that run at once, some have returned or not begun: these worlds are
+    /// The operation has begun and not returned: it may be rolled back or committed.
+    #[serde(rename = "In")]
+    InFlight(u32),
+    /// Of several operations that run at once, some have returned or not begun: these outcomes are
     /// possible.
-    Amid { operation: u32, allowed: Worlds },
-    /// The operation has returned: it has happened. Of several, all.
-    After(u32),
+    #[serde(rename = "Amid")]
+    Overlapping { operation: u32, allowed: OutcomeSet },
+    /// The operation has returned: it must be committed. Of several, all.
+    #[serde(rename = "After")]
+    Returned(u32),
 }
 
 impl Phase {
-    /// Worlds in which the program may be after a crash.
-    pub fn allowed(self) -> Worlds {
+    /// Outcomes in which the program may be after a crash.
+    pub fn allowed(self) -> OutcomeSet {
         match self {
-            Phase::Opening | Phase::After(_) => Worlds::DONE,
-            Phase::In(_) => Worlds::ALL,
-            Phase::Amid { allowed, .. } => allowed,
+            Phase::Opening | Phase::Returned(_) => OutcomeSet::COMMITTED,
+            Phase::InFlight(_) => OutcomeSet::ALL,
+            Phase::Overlapping { allowed, .. } => allowed,
         }
     }
 
     pub fn operation(self) -> Option<u32> {
         match self {
             Phase::Opening => None,
-            Phase::In(operation) | Phase::Amid { operation, .. } | Phase::After(operation) => {
-                Some(operation)
-            }
+            Phase::InFlight(operation)
+            | Phase::Overlapping { operation, .. }
+            | Phase::Returned(operation) => Some(operation),
         }
     }
 
     /// Now, or when all have returned.
-    pub fn or_done(self) -> Phase {
+    pub fn or_committed(self) -> Phase {
         match self {
-            Phase::Amid { operation, allowed } => Phase::Amid {
+            Phase::Overlapping { operation, allowed } => Phase::Overlapping {
                 operation,
-                allowed: allowed.with(World::DONE),
+                allowed: allowed.with(RecoveryOutcome::COMMITTED),
             },
-            Phase::Opening | Phase::In(_) | Phase::After(_) => self,
+            Phase::Opening | Phase::InFlight(_) | Phase::Returned(_) => self,
         }
     }
 
@@ -66,15 +71,15 @@ impl Phase {
     pub fn in_flight(self) -> Phase {
         match self {
             Phase::Opening => Phase::Opening,
-            Phase::In(operation) | Phase::Amid { operation, .. } | Phase::After(operation) => {
-                Phase::In(operation)
-            }
+            Phase::InFlight(operation)
+            | Phase::Overlapping { operation, .. }
+            | Phase::Returned(operation) => Phase::InFlight(operation),
         }
     }
 
     /// The list of operations to run after recovery: what the operation is followed by.
-    pub fn list(self) -> ListId {
-        ListId(self.operation().map_or(0, |operation| operation + 1))
+    pub fn suffix(self) -> SuffixId {
+        SuffixId(self.operation().map_or(0, |operation| operation + 1))
     }
 }
 
@@ -82,7 +87,7 @@ impl Phase {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
-pub struct ListId(pub u32);
+pub struct SuffixId(pub u32);
 
 /// What tells operations from the rest of the recording.
 #[derive(Clone, Debug, Default)]
@@ -92,19 +97,19 @@ pub struct Operations {
     /// Of the operations that run at once, the number of the one that a site calls.
     pub lanes: FxHashMap<SiteId, u8>,
     /// How many operations each line of the workload has, run at once; one where it says nothing.
-    pub at_once: Vec<u8>,
+    pub overlapping: Vec<u8>,
 }
 
 impl Operations {
-    fn at_once(&self, operation: u32) -> usize {
-        let count = self.at_once.get(operation as usize).copied();
+    fn overlapping(&self, operation: u32) -> usize {
+        let count = self.overlapping.get(operation as usize).copied();
         usize::from(count.unwrap_or(1))
     }
 }
 
-/// A moment at which a crash is tried.
-pub struct Moment<'w> {
-    /// How many such moments came before.
+/// A moment in the recording at which a crash is tried.
+pub struct CrashPoint<'w> {
+    /// How many crash points came before.
     pub index: usize,
     /// The last event before it, in the order of all events.
     pub order: u64,
@@ -115,13 +120,14 @@ pub struct Moment<'w> {
     pub issued: usize,
     /// Nodes that are durable, in the order in which they became so.
     pub durable: &'w [NodeId],
-    /// What may be lost.
-    pub frontier: &'w dyn Fn() -> Frontier,
+    /// What may be lost: computed when it is first asked for, as it costs as much as is pending.
+    pub(crate) frontier: LazyCell<Frontier, &'w dyn Fn() -> Frontier>,
 }
 
-impl Moment<'_> {
-    pub fn frontier(&self) -> Frontier {
-        (self.frontier)()
+impl CrashPoint<'_> {
+    /// What a crash here may lose.
+    pub fn frontier(&self) -> &Frontier {
+        &self.frontier
     }
 }
 
@@ -160,10 +166,10 @@ pub struct Timeline {
     durable_at_begin: Vec<u32>,
     durable_since: Vec<u32>,
     /// For each, how those that run at once are related; the same for all where only one runs.
-    pub at_once: Vec<AtOnce>,
+    pub overlap_groups: Vec<OverlapGroup>,
     pub points: usize,
     /// Operations of several threads were under way at once that the workload does not name so.
-    pub overlapping: bool,
+    pub has_unnamed_overlap: bool,
 }
 
 impl Timeline {
@@ -206,14 +212,14 @@ struct Progress {
     /// The line of the workload that runs, and its calls.
     running: Option<u32>,
     calls: Vec<Call>,
-    at_once: AtOnce,
+    overlap: OverlapGroup,
     next_operation: u32,
     points: usize,
     durable: Vec<NodeId>,
     /// Something changed since the last point.
     changed: bool,
     order: u64,
-    overlapping: bool,
+    has_unnamed_overlap: bool,
 }
 
 impl<'r> Walk<'r> {
@@ -237,27 +243,30 @@ impl<'r> Walk<'r> {
             phase: Phase::Opening,
             running: None,
             calls: Vec::new(),
-            at_once: AtOnce::new(1),
+            overlap: OverlapGroup::new(1),
             next_operation: 0,
             points: 0,
             durable: Vec::new(),
             changed: false,
             order: 0,
-            overlapping: false,
+            has_unnamed_overlap: false,
         }
     }
 
     /// Shows all moments until `show` breaks off. It may add nodes that are taken to be durable
     /// from there on.
-    pub fn moments(&self, mut show: impl FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()>) {
+    pub fn crash_points(
+        &self,
+        mut visit: impl FnMut(&CrashPoint<'_>, &mut Vec<NodeId>) -> ControlFlow<()>,
+    ) {
         let mut progress = self.start();
         for event in self.recording.events() {
-            let next = self.step(&mut progress, &event, &mut show, |_, _, _| ());
+            let next = self.step(&mut progress, &event, &mut visit, |_, _, _| ());
             if next.is_break() {
                 return;
             }
         }
-        let _ = progress.point(&mut show, false);
+        let _ = progress.point(&mut visit, false);
     }
 
     /// The first walk.
@@ -279,11 +288,11 @@ impl<'r> Walk<'r> {
                     }
                     Boundary::End => {
                         timeline.operations[operation as usize].end = issued;
-                        timeline.at_once.push(progress.at_once.clone());
+                        timeline.overlap_groups.push(progress.overlap.clone());
                     }
                 }
             };
-            let mut ignore = |_: &Moment<'_>, _: &mut Vec<NodeId>| ControlFlow::Continue(());
+            let mut ignore = |_: &CrashPoint<'_>, _: &mut Vec<NodeId>| ControlFlow::Continue(());
             let _ = self.step(&mut progress, &event, &mut ignore, &mut note);
         }
         let _ = progress.point(&mut |_, _| ControlFlow::Continue(()), false);
@@ -291,10 +300,10 @@ impl<'r> Walk<'r> {
         let issued = progress.walker.nodes().len();
         if let Some(operation) = progress.running {
             timeline.operations[operation as usize].end = issued;
-            timeline.at_once.push(progress.at_once.clone());
+            timeline.overlap_groups.push(progress.overlap.clone());
         }
         timeline.points = progress.points;
-        timeline.overlapping = progress.overlapping;
+        timeline.has_unnamed_overlap = progress.has_unnamed_overlap;
         timeline.nodes = progress.walker.nodes().to_vec();
         timeline.durable_since = vec![u32::MAX; issued];
         for (number, node) in (0..).zip(&progress.durable) {
@@ -307,18 +316,18 @@ impl<'r> Walk<'r> {
         &self,
         progress: &mut Progress,
         event: &Event<'_>,
-        show: &mut impl FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()>,
+        visit: &mut impl FnMut(&CrashPoint<'_>, &mut Vec<NodeId>) -> ControlFlow<()>,
         mut note: impl FnMut(Boundary, u32, &Progress),
     ) -> ControlFlow<()> {
         if progress.walker.completes(event) {
-            progress.point(show, false)?;
+            progress.point(visit, false)?;
         }
         let fed = progress.walker.feed(event);
         progress.order = event.order;
         progress.changed |= fed.changed;
         if self.model == Model::Eadr && fed.changed {
             // On top of what was durable before the event.
-            progress.point(show, false)?;
+            progress.point(visit, false)?;
         }
         progress.durable.extend(progress.walker.take_durable());
         match event.kind {
@@ -334,7 +343,7 @@ impl<'r> Walk<'r> {
                     }
                     // What must be there has grown, though nothing was stored.
                     progress.changed |= !progress.walker.is_quiet();
-                    progress.point(show, true)?;
+                    progress.point(visit, true)?;
                 }
             }
             _ => {}
@@ -346,28 +355,26 @@ impl<'r> Walk<'r> {
 impl Progress {
     fn point(
         &mut self,
-        show: &mut impl FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()>,
+        visit: &mut impl FnMut(&CrashPoint<'_>, &mut Vec<NodeId>) -> ControlFlow<()>,
         returned: bool,
     ) -> ControlFlow<()> {
         if !std::mem::take(&mut self.changed) {
             return ControlFlow::Continue(());
         }
         let walker = &self.walker;
-        let moment = Moment {
+        let frontier = || walker.crash_frontier();
+        let point = CrashPoint {
             index: self.points,
             order: self.order,
             phase: self.phase,
             returned,
             issued: walker.nodes().len(),
             durable: &self.durable,
-            frontier: &|| match walker.model() {
-                Model::Eadr => walker.torn(),
-                Model::X86 | Model::Msync => walker.frontier(),
-            },
+            frontier: LazyCell::new(&frontier),
         };
         self.points += 1;
         let mut assumed = Vec::new();
-        let next = show(&moment, &mut assumed);
+        let next = visit(&point, &mut assumed);
         for node in assumed {
             self.walker.assume_durable(node);
         }
@@ -383,8 +390,8 @@ impl Progress {
             return None;
         }
         let begun = self.running;
-        if begun.is_some() && self.at_once.have_all_begun() {
-            self.overlapping = true;
+        if begun.is_some() && self.overlap.have_all_begun() {
+            self.has_unnamed_overlap = true;
             // Counted with one that runs, so that the walk can go on.
             if let Some(call) = self.calls.first_mut() {
                 call.depth += 1;
@@ -395,17 +402,17 @@ impl Progress {
         if begun.is_none() {
             self.next_operation += 1;
             self.running = Some(operation);
-            self.at_once = AtOnce::new(operations.at_once(operation));
+            self.overlap = OverlapGroup::new(operations.overlapping(operation));
         }
         let lane = self
-            .at_once
+            .overlap
             .begin(operations.lanes.get(&event.site).copied());
         self.calls.push(Call {
             thread,
             lane,
             depth: 0,
         });
-        self.phase = self.at_once.phase(operation);
+        self.phase = self.overlap.phase(operation);
         begun.is_none().then_some(operation)
     }
 
@@ -414,7 +421,7 @@ impl Progress {
         let operation = self.running?;
         let own = self.calls.iter().position(|call| call.thread == thread);
         // Whose it is does not matter where it cannot be judged.
-        self.overlapping |= own.is_none();
+        self.has_unnamed_overlap |= own.is_none();
         let index = own.unwrap_or(0);
         let call = self.calls.get_mut(index)?;
         if call.depth > 0 {
@@ -422,9 +429,9 @@ impl Progress {
             return None;
         }
         let lane = self.calls.remove(index).lane;
-        self.at_once.end(lane);
-        self.phase = self.at_once.phase(operation);
-        if self.at_once.have_all_returned() {
+        self.overlap.end(lane);
+        self.phase = self.overlap.phase(operation);
+        if self.overlap.have_all_returned() {
             self.running = None;
         }
         Some(operation)

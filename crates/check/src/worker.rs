@@ -7,8 +7,8 @@ use crate::pin::{self, Pinned};
 use crate::pool::Pool;
 use crate::reads::Reads;
 use crate::runner::Runner;
-use crate::server::{Ended, Limits, NEEDS_SHARED, Place, ServerError};
-use crate::timeline::ListId;
+use crate::server::{FinishedRun, Limits, NEEDS_SHARED, ServerError, ServerSetup};
+use crate::timeline::SuffixId;
 use crashpoint_abi::env;
 use crashpoint_abi::serve::flags;
 use crashpoint_persist::memory::Node;
@@ -31,7 +31,7 @@ pub struct Setup {
     /// Patterns of persistent files, with `{pool}`.
     pub patterns: Vec<String>,
     /// Where the recorded program had files mapped: path, offset, length, address.
-    pub mappings: Vec<Mapping>,
+    pub mappings: Vec<RecordedMapping>,
     /// For targets of which only a library is instrumented.
     pub preload: Option<OsString>,
     pub limits: Limits,
@@ -42,7 +42,7 @@ pub struct Setup {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Mapping {
+pub struct RecordedMapping {
     pub path: PathBuf,
     pub address: u64,
     pub length: u64,
@@ -75,7 +75,7 @@ pub struct Worker<'s> {
     runner: Runner,
     pool: Pool,
     reads: Reads,
-    list: Option<ListId>,
+    suffix: Option<SuffixId>,
     manner: Manner,
     /// How often the server had to be started again.
     pub restarts: u32,
@@ -96,9 +96,9 @@ pub enum WorkerError {
 
 /// What one check needs to know of its operations.
 #[derive(Clone, Copy, Debug)]
-pub struct List<'a> {
+pub struct Suffix<'a> {
     /// None for one that is not of the plan.
-    pub id: Option<ListId>,
+    pub id: Option<SuffixId>,
     pub text: &'a str,
     /// What the program had printed when power failed.
     pub printed: &'a [u8],
@@ -140,7 +140,7 @@ impl<'s> Worker<'s> {
             runner,
             pool,
             reads,
-            list: None,
+            suffix: None,
             manner,
             restarts: 0,
             limits: setup.limits,
@@ -196,15 +196,15 @@ impl<'s> Worker<'s> {
     pub fn run(
         &mut self,
         patch: &Patch,
-        list: &List<'_>,
+        suffix: &Suffix<'_>,
         mark: bool,
-    ) -> Result<Ended, WorkerError> {
-        if list.id.is_none() || self.list != list.id {
-            std::fs::write(&self.paths.ops, list.text).map_err(self.files())?;
-            self.list = list.id;
+    ) -> Result<FinishedRun, WorkerError> {
+        if suffix.id.is_none() || self.suffix != suffix.id {
+            std::fs::write(&self.paths.ops, suffix.text).map_err(self.files())?;
+            self.suffix = suffix.id;
         }
         if self.setup.wants_printed {
-            std::fs::write(&self.paths.printed, list.printed).map_err(self.files())?;
+            std::fs::write(&self.paths.printed, suffix.printed).map_err(self.files())?;
         }
         self.pool.put(patch).map_err(self.files())?;
         if mark {
@@ -241,9 +241,9 @@ impl<'s> Worker<'s> {
     }
 
     /// Runs the target where there is no pool yet.
-    pub fn run_without_pool(&mut self, list: &List<'_>) -> Result<Ended, WorkerError> {
-        std::fs::write(&self.paths.ops, list.text).map_err(self.files())?;
-        self.list = list.id;
+    pub fn run_without_pool(&mut self, suffix: &Suffix<'_>) -> Result<FinishedRun, WorkerError> {
+        std::fs::write(&self.paths.ops, suffix.text).map_err(self.files())?;
+        self.suffix = suffix.id;
         let aside = self.folder.join("aside");
         self.move_pool_to(&aside).map_err(self.files())?;
         let ended = self.run_stubbornly(0);
@@ -274,15 +274,15 @@ impl<'s> Worker<'s> {
     }
 
     /// With the lines of its output that count.
-    fn counted(&self, ended: Ended) -> Ended {
-        Ended {
+    fn counted(&self, ended: FinishedRun) -> FinishedRun {
+        FinishedRun {
             stdout: self.setup.ignored.strip(ended.stdout),
             ..ended
         }
     }
 
     /// A target may take its server with it. That is no verdict: it gets another chance.
-    fn run_stubbornly(&mut self, flags: u32) -> Result<Ended, WorkerError> {
+    fn run_stubbornly(&mut self, flags: u32) -> Result<FinishedRun, WorkerError> {
         match self.runner.run(flags, &self.limits) {
             Err(ServerError::Lost { .. }) => {
                 self.restarts += 1;
@@ -303,22 +303,22 @@ impl<'s> Worker<'s> {
     }
 
     /// Finds out, by a few runs as it stands, how the target runs best.
-    pub fn calibrate(&mut self, list: &List<'_>) -> Result<Manner, WorkerError> {
+    pub fn calibrate(&mut self, suffix: &Suffix<'_>) -> Result<Manner, WorkerError> {
         self.manner = Manner::default();
-        let shared = self.run(&Patch::new(), list, false)?;
+        let shared = self.run(&Patch::new(), suffix, false)?;
         if !matches!(self.runner, Runner::Served(_)) {
             return Ok(self.manner);
         }
-        let same = |ended: &Ended| ended.end == shared.end && ended.stdout == shared.stdout;
+        let same = |ended: &FinishedRun| ended.end == shared.end && ended.stdout == shared.stdout;
         self.manner.private = true;
-        let private = self.run(&Patch::new(), list, false)?;
+        let private = self.run(&Patch::new(), suffix, false)?;
         self.manner.private = same(&private) && private.notes & NEEDS_SHARED == 0;
         let small = private.processor.min(shared.processor);
         if small >= WORTH_HUGE_PAGES && std::env::var_os(HUGE_PAGES.0).is_none() {
             self.manner.huge_pages = true;
             self.serve_again()?;
-            let first = self.run(&Patch::new(), list, false)?;
-            let second = self.run(&Patch::new(), list, false)?;
+            let first = self.run(&Patch::new(), suffix, false)?;
+            let second = self.run(&Patch::new(), suffix, false)?;
             let huge = first.processor.min(second.processor);
             if !same(&first) || !same(&second) || huge > small * 3 / 4 {
                 self.manner.huge_pages = false;
@@ -363,7 +363,7 @@ fn serve(
     if let Some(preload) = &setup.preload {
         environment.push(("LD_PRELOAD", preload.clone()));
     }
-    let place = Place {
+    let place = ServerSetup {
         socket: folder.join("socket"),
         environment,
     };
@@ -378,7 +378,7 @@ fn serve(
 
 /// Where files have to be mapped, as the runtime reads it: programs that keep raw pointers need
 /// their pool where it was.
-pub fn placement(mappings: &[Mapping], recorded_pool: &Path, pool: &Path) -> String {
+pub fn placement(mappings: &[RecordedMapping], recorded_pool: &Path, pool: &Path) -> String {
     let mut lines = String::new();
     for mapping in mappings {
         if let Some(path) = crate::pool::moved(recorded_pool, &mapping.path, pool) {

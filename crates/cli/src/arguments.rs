@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crashpoint_abi::Level;
-use crashpoint_check::judge::MOST_AT_ONCE;
+use crashpoint_check::judge::MAX_OVERLAPPING;
 
 use crate::exit;
 use crate::filter::{Kind, Range};
@@ -344,9 +344,9 @@ pub fn size(text: &str) -> Result<u64, String> {
 
 /// Operations that can be judged when they run at once.
 pub fn threads(count: usize) -> Result<usize, String> {
-    match (1..=MOST_AT_ONCE).contains(&count) {
+    match (1..=MAX_OVERLAPPING).contains(&count) {
         true => Ok(count),
-        false => Err(format!("write a number from 1 to {MOST_AT_ONCE}")),
+        false => Err(format!("write a number from 1 to {MAX_OVERLAPPING}")),
     }
 }
 

@@ -10,9 +10,9 @@ use crashpoint_cc::locate;
 use crashpoint_check::image::Patch;
 use crashpoint_check::judge::{Observed, first_difference};
 use crashpoint_check::launch::Paths;
-use crashpoint_check::server::{Ended, Limits};
+use crashpoint_check::server::{FinishedRun, Limits};
 use crashpoint_check::spawned::Spawned;
-use crashpoint_check::worker::{List, Manner, Worker, WorkerError};
+use crashpoint_check::worker::{Manner, Suffix, Worker, WorkerError};
 
 use crate::arguments;
 use crate::exit::{Ending, Exit};
@@ -176,11 +176,11 @@ fn lay_out(stored: &Stored, folder: &Path) -> Result<Paths, Error> {
     Ok(paths)
 }
 
-fn once(stored: &Stored, scratch: &Path) -> Result<Ended, Error> {
+fn once(stored: &Stored, scratch: &Path) -> Result<FinishedRun, Error> {
     let runtime = locate::library(locate::RUNTIME_SHARED)?;
     let setup = stored.setup(record::preload(&runtime, std::env::var_os("LD_PRELOAD")));
     let mut worker = Worker::start(&setup, scratch, (0, 1), Manner::default())?;
-    let list = List {
+    let list = Suffix {
         id: None,
         text: &stored.operations,
         printed: &stored.printed,
@@ -188,7 +188,7 @@ fn once(stored: &Stored, scratch: &Path) -> Result<Ended, Error> {
     Ok(worker.run(&Patch::new(), &list, false)?)
 }
 
-fn observe(stored: &Stored, ended: &Ended) -> Observed {
+fn observe(stored: &Stored, ended: &FinishedRun) -> Observed {
     let description = &stored.description;
     let observed = Observed::new(description.oracle, ended, description.references.as_ref());
     match description.recovery {
@@ -197,7 +197,7 @@ fn observe(stored: &Stored, ended: &Ended) -> Observed {
     }
 }
 
-fn tell(stored: &Stored, ended: &Ended, output: &mut Output) -> io::Result<()> {
+fn tell(stored: &Stored, ended: &FinishedRun, output: &mut Output) -> io::Result<()> {
     let command = stored.description.command.join(" ");
     output.note(&format!("{command} on the crashed pool"));
     output.print(&String::from_utf8_lossy(&ended.stdout))?;
@@ -213,7 +213,10 @@ fn tell(stored: &Stored, ended: &Ended, output: &mut Output) -> io::Result<()> {
         1 => ("if the operation happened", "if it did not happen"),
         _ => ("if all of them happened", "if none of them happened"),
     };
-    for (name, reference) in [(done, &references.done), (skipped, &references.skipped)] {
+    for (name, reference) in [
+        (done, &references.committed),
+        (skipped, &references.rolled_back),
+    ] {
         let difference = first_difference(&reference.stdout, &ended.stdout);
         let Some((line, expected, found)) = difference else {
             continue;

@@ -9,13 +9,13 @@ use std::time::Duration;
 use crashpoint_check::image::{FileShape, Image};
 use crashpoint_check::judge::{Oracle, References};
 use crashpoint_check::launch::{Command, Launch, Paths};
-use crashpoint_check::minimise::{Cause, State};
+use crashpoint_check::minimise::{Cause, CrashState};
 use crashpoint_check::output::Ignored;
-use crashpoint_check::plan::{Plan, Recovery};
+use crashpoint_check::plan::{Recovery, TestPlan};
 use crashpoint_check::pool::{Pool, moved};
-use crashpoint_check::server::{Ended, Limits};
-use crashpoint_check::timeline::{ListId, Phase};
-use crashpoint_check::worker::{self, Mapping, Setup};
+use crashpoint_check::server::{FinishedRun, Limits};
+use crashpoint_check::timeline::{Phase, SuffixId};
+use crashpoint_check::worker::{self, RecordedMapping, Setup};
 use crashpoint_trace::FileIndex;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ pub struct Description {
     files: Vec<FileShape>,
     recorded_pool: PathBuf,
     pub patterns: Vec<String>,
-    mappings: Vec<Mapping>,
+    mappings: Vec<RecordedMapping>,
     seconds: f64,
     memory_bytes: u64,
     file_bytes: u64,
@@ -55,7 +55,7 @@ pub struct Description {
     ignored: Ignored,
     pub oracle: Oracle,
     pub phase: Phase,
-    pub state: State,
+    pub state: CrashState,
     pub references: Option<References>,
     /// Power had failed before: what was possible then.
     #[serde(default)]
@@ -72,12 +72,12 @@ fn placeholders() -> Paths {
 
 impl Replay {
     pub fn new(
-        plan: &Plan<'_>,
+        plan: &TestPlan<'_>,
         cause: &Cause,
         image: Image,
-        list: ListId,
+        list: SuffixId,
         references: Option<&References>,
-        ended: &Ended,
+        ended: &FinishedRun,
     ) -> Replay {
         let setup = &plan.setup;
         let command = setup.command.fill(&placeholders());
@@ -87,9 +87,9 @@ impl Replay {
             .map(|word| word.to_string_lossy().into_owned());
         let directory = std::path::absolute(&command.directory);
         let here = || std::env::current_dir().unwrap_or_default();
-        let acknowledged = matches!(cause.state.phase, Phase::After(_));
-        let text = plan.lists.get(list);
-        let list = text.list(list, acknowledged);
+        let acknowledged = matches!(cause.state.phase, Phase::Returned(_));
+        let text = plan.suffixes.get(list);
+        let list = text.suffix(list, acknowledged);
         Replay {
             description: Description {
                 crashpoint_replay: VERSION,

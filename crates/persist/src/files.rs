@@ -50,9 +50,9 @@ mod reference;
 mod tests;
 
 pub use changes::{Change, Patch, PatchSource};
-pub use content::{Content, Extent, Source};
-pub use model::{Filler, Model, Reason};
-pub use op::{BLOCK_BYTES, Class, Data, Growth, Kind, MicroOp, SECTOR_BYTES};
+pub use content::{ByteSource, Content, Extent};
+pub use model::{Filler, LossReason, Model};
+pub use op::{BLOCK_BYTES, Class, Data, Growth, MicroOp, MicroOpKind, SECTOR_BYTES};
 pub use parse::{ModelError, ModelErrorKind};
 pub use text::{describe, needs_split_rename};
 pub use tree::{Object, Tree};

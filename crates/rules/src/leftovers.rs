@@ -26,7 +26,7 @@
 //! at least [`FENCES_AFTER`] fences of their thread followed are taken for left.
 
 use crate::Names;
-use crashpoint_persist::memory::x86::{Flushed, Line, LineTracker, Mark, Writer};
+use crashpoint_persist::memory::x86::{Flushed, LineState, LineTracker, Mark, Writer};
 use crashpoint_persist::memory::{LineId, Origin, Origins};
 use crashpoint_trace::{SiteId, StoreKind, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -136,7 +136,7 @@ impl Leftovers {
     pub(crate) fn store(
         &mut self,
         habits: &mut Habits,
-        line: &Line,
+        line: &LineState,
         origin: Origin,
         kind: StoreKind,
         mask: u64,
@@ -161,7 +161,7 @@ impl Leftovers {
     }
 
     #[inline]
-    pub(crate) fn flush(&mut self, habits: &mut Habits, line: &Line, found: Flushed) {
+    pub(crate) fn flush(&mut self, habits: &mut Habits, line: &LineState, found: Flushed) {
         let (Flushed::Dirty(dirty), Some(last)) = (found, line.last_writer()) else {
             return;
         };
@@ -293,7 +293,7 @@ impl Leftovers {
     }
 }
 
-fn judge(id: LineId, line: &Line, habits: Option<&Habits>, writer: &Writer, own: u64) -> Left {
+fn judge(id: LineId, line: &LineState, habits: Option<&Habits>, writer: &Writer, own: u64) -> Left {
     let mask = writer.mask & line.dirty;
     let repeated = habits.map_or(0, |habits| habits.repeated | habits.rewritten);
     let volatile = habits.is_none_or(|habits| {

@@ -1,46 +1,40 @@
 //! Causes that are found while states are still being tried.
 //!
 //! A state in which a known cause is at work would, if it failed, be counted there and show nothing
-//! new ([`Causes::explain`](crate::minimise::Causes)): a strategy that is content with causes does
+//! new ([`Causes::explain`](crate::minimise::Causes)): a strategy that skips explained states does
 //! without it. So after every few states those that failed are explained, by the same steps as in
 //! the end, which then finds their results in the table.
 
 use super::Job;
 use super::producer::Producer;
 use crate::judge::Observed;
-use crate::minimise::{Minimiser, Point, Witness};
-use crate::subject::{Content as _, Subject};
+use crate::medium::Medium;
+use crate::minimise::{Minimiser, StateProbe};
 use crate::table::{Failing, Key, Sighting};
-use crate::timeline::{Moment, Phase};
+use crate::timeline::{CrashPoint, Phase};
 use crate::worker::WorkerError;
-use crashpoint_persist::graph::{Cut, Frontier, NodeId};
+use crashpoint_persist::graph::{Cut, NodeId};
 use std::sync::atomic::Ordering;
 
-/// States after which it is looked for causes: each time everybody waits until they are done, so
+/// States after which causes are looked for. Each time everybody waits until all states are done, so
 /// that what is known does not depend on who was faster.
-const FEW: usize = 4;
+const STATES_BETWEEN_EXPLANATIONS: usize = 4;
 
-/// States of the moment of which nobody has looked whether they fail and why.
+/// States of the crash point of which nobody has looked whether they fail and why.
 pub type Unexplained = Vec<(Key, Sighting)>;
 
-impl<S: Subject> Producer<'_, '_, S> {
+impl<S: Medium> Producer<'_, '_, S> {
     /// Whether a known cause is at work in a state.
-    pub(super) fn is_explained(
-        &mut self,
-        moment: &Moment<'_>,
-        frontier: &Frontier,
-        cut: &Cut,
-    ) -> bool {
-        if self.unexplained.len() >= FEW {
-            self.learn(moment, frontier);
+    pub(super) fn is_explained(&mut self, point: &CrashPoint<'_>, cut: &Cut) -> bool {
+        if self.unexplained.len() >= STATES_BETWEEN_EXPLANATIONS {
+            self.learn(point);
         }
-        let point = Point::new(moment, frontier);
         let causes = &mut self.progress.causes;
-        causes.explain(self.shared.subject, &point, cut)
+        causes.explain(self.shared.medium, point, cut)
     }
 
     /// Explains what has failed.
-    pub(super) fn learn(&mut self, moment: &Moment<'_>, frontier: &Frontier) {
+    pub(super) fn learn(&mut self, point: &CrashPoint<'_>) {
         if self.unexplained.is_empty() {
             return;
         }
@@ -62,12 +56,12 @@ impl<S: Subject> Producer<'_, '_, S> {
         }
         let shared = self.shared;
         let mut causes = std::mem::take(&mut self.progress.causes);
-        let mut asked = Asked {
+        let mut probe = WorkersProbe {
             producer: self,
-            moment,
+            point,
         };
-        let mut minimiser = Minimiser::new(shared.subject, &mut asked, &mut causes);
-        let result = minimiser.states(&Point::new(moment, frontier), &failing);
+        let mut minimiser = Minimiser::new(shared.medium, &mut probe, &mut causes);
+        let result = minimiser.states(point, &failing);
         self.progress.causes = causes;
         if let Err(error) = result {
             shared.fail(error.into());
@@ -76,59 +70,39 @@ impl<S: Subject> Producer<'_, '_, S> {
 }
 
 /// The workers, asked one state at a time.
-struct Asked<'p, 's, 'a, S: Subject> {
+struct WorkersProbe<'p, 'w, 's, 'a, S: Medium> {
     producer: &'p mut Producer<'s, 'a, S>,
-    moment: &'p Moment<'p>,
+    point: &'p CrashPoint<'w>,
 }
 
-impl<S: Subject> Witness for Asked<'_, '_, '_, S> {
+impl<S: Medium> StateProbe for WorkersProbe<'_, '_, '_, '_, S> {
+    type Medium = S;
+    type State = S::DurableState;
+
+    fn medium(&self) -> &S {
+        self.producer.shared.medium
+    }
+
+    fn durable_state(&mut self) -> &mut S::DurableState {
+        &mut self.producer.durable_state
+    }
+
     /// A producer is where it is.
-    fn advance(&mut self, _: &Moment<'_>, _: &[NodeId]) -> Result<(), WorkerError> {
+    fn advance(&mut self, _: &CrashPoint<'_>, _: &[NodeId]) -> Result<(), WorkerError> {
         Ok(())
     }
 
-    fn observe(
-        &mut self,
-        phase: Phase,
-        nodes: &[NodeId],
-        variant: u8,
-    ) -> Result<Observed, WorkerError> {
-        let content = &mut self.producer.content;
-        let variant = variant.min(content.variants(nodes) - 1);
-        let patch = content.patch(nodes, variant);
-        self.ask(phase, patch)
+    fn known(&self, key: Key) -> Option<Observed> {
+        let table = self.producer.shared.table.lock().expect("no panic");
+        table.observed(key)
     }
 
-    fn observe_without(
-        &mut self,
-        phase: Phase,
-        nodes: &[NodeId],
-        gone: NodeId,
-    ) -> Result<Option<Observed>, WorkerError> {
-        let mut patch = self.producer.content.patch(nodes, 0);
-        let subject = self.producer.shared.subject;
-        match subject.take_back(&mut patch, gone) {
-            true => self.ask(phase, patch).map(Some),
-            false => Ok(None),
-        }
-    }
-}
-
-impl<S: Subject> Asked<'_, '_, '_, S> {
-    fn ask(&mut self, phase: Phase, patch: S::Patch) -> Result<Observed, WorkerError> {
+    fn run(&mut self, phase: Phase, patch: S::Patch, key: Key) -> Result<Observed, WorkerError> {
         let producer = &mut *self.producer;
-        let shared = producer.shared;
-        let image = producer.content.hash_with(&patch);
-        let key = shared.subject.key(phase, image);
-        let known = || shared.table.lock().expect("no panic").observed(key);
-        if let Some(observed) = known() {
-            return Ok(observed);
-        }
-        let list = shared.subject.list(phase);
-        let varying = producer.varying(list);
+        let varying = producer.varying(producer.shared.medium.suffix(phase));
         producer.send(Job {
-            durable: self.moment.durable.len(),
-            order: self.moment.order,
+            durable: self.point.durable.len(),
+            order: self.point.order,
             patch,
             key,
             phase,
@@ -138,6 +112,6 @@ impl<S: Subject> Asked<'_, '_, '_, S> {
         });
         producer.progress.asked.insert(key);
         producer.wait();
-        known().ok_or(WorkerError::Stopped)
+        self.known(key).ok_or(WorkerError::Stopped)
     }
 }

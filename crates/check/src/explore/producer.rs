@@ -4,13 +4,13 @@
 use super::learn::Unexplained;
 use super::progress::{Progress, Taken};
 use super::{Job, Shared, Watcher};
-use crate::server::End;
-use crate::subject::{Content as _, Place, Subject};
+use crate::medium::{DurableState as _, Medium, ReadLocation};
+use crate::server::RunEnd;
 use crate::table::{Key, Met, Sighting};
-use crate::timeline::{Assumption, ListId, Moment, Phase};
+use crate::timeline::{Assumption, CrashPoint, Phase, SuffixId};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
-use crashpoint_states::{Choice, KindId, Point, Strategy};
+use crashpoint_states::{Choice, KindId, Strategy};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,21 +20,21 @@ use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 /// States that a moment at which an operation has returned gets whatever is left of the budget.
-const MOST_CHAINS: usize = 64;
+const MAX_CHAINS: usize = 64;
 
 /// Failing states of a kind after which no more of it are tried.
 const ENOUGH_FAILED: usize = 3;
 
 /// The walking thread.
-pub struct Producer<'s, 'a, S: Subject> {
+pub struct Producer<'s, 'a, S: Medium> {
     pub(super) shared: &'s Shared<'a, S>,
     to_workers: SyncSender<Job<S::Patch>>,
     /// What is durable.
-    pub(super) content: S::Content,
+    pub(super) durable_state: S::DurableState,
     durable: usize,
-    list: Option<ListId>,
+    suffix: Option<SuffixId>,
     /// The list that was asked about last, and what may differ there.
-    varying: Option<(ListId, Arc<Vec<Place>>)>,
+    varying: Option<(SuffixId, Arc<Vec<ReadLocation>>)>,
     pub(super) progress: Progress,
     /// Its name, and its number among those that are used.
     strategy: &'static str,
@@ -63,7 +63,7 @@ impl Share {
     }
 }
 
-impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
+impl<'s, 'a, S: Medium> Producer<'s, 'a, S> {
     pub fn new(
         shared: &'s Shared<'a, S>,
         to_workers: SyncSender<Job<S::Patch>>,
@@ -73,9 +73,9 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         Producer {
             shared,
             to_workers,
-            content: shared.subject.before(),
+            durable_state: shared.medium.before(),
             durable: 0,
-            list: None,
+            suffix: None,
             varying: None,
             progress,
             strategy: strategy.1,
@@ -89,12 +89,12 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
 
     /// Goes through all moments once.
     pub fn walk(mut self, strategy: &mut dyn Strategy, watcher: &dyn Watcher) -> Progress {
-        let subject = self.shared.subject;
-        let points = subject.points();
-        self.is_learning = strategy.is_content_with_causes();
-        subject.moments(&mut |moment, assumed| {
+        let medium = self.shared.medium;
+        let points = medium.points();
+        self.is_learning = strategy.skips_explained_states();
+        medium.crash_points(&mut |point, assumed| {
             watcher.progress(
-                moment.index,
+                point.index,
                 points,
                 self.shared.tried.load(Ordering::Relaxed),
                 self.shared.inconsistent.load(Ordering::Relaxed),
@@ -103,19 +103,19 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return ControlFlow::Break(());
             }
             if self.progress.is_spent(self.shared) {
-                let looked_at = self.progress.taken.len().max(moment.index);
+                let looked_at = self.progress.taken.len().max(point.index);
                 self.progress.statistics.points_left = (points - looked_at) as u64;
                 return ControlFlow::Break(());
             }
-            let frontier = match self.point(moment, strategy) {
-                Ok(frontier) => frontier,
+            let was_tried = match self.point(point, strategy) {
+                Ok(was_tried) => was_tried,
                 Err(error) => {
                     self.shared.fail(error.into());
                     return ControlFlow::Break(());
                 }
             };
-            if moment.returned {
-                *assumed = self.assume(moment, frontier);
+            if point.returned {
+                *assumed = self.assume(point, was_tried);
             }
             ControlFlow::Continue(())
         });
@@ -125,34 +125,35 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
 
     /// What is taken to be durable after a moment, at which an operation has returned: found out in
     /// the first round of the first strategy, and the same from then on, so that a cut means the
-    /// same to all. There is no frontier where no states were tried.
-    fn assume(&mut self, moment: &Moment<'_>, frontier: Option<Frontier>) -> Vec<NodeId> {
-        let point = moment.index;
+    /// same to all. Where no states were tried nothing new is found out.
+    fn assume(&mut self, point: &CrashPoint<'_>, was_tried: bool) -> Vec<NodeId> {
         if self.progress.round > 0 || self.number > 0 {
-            return self.assumed_before(moment);
+            return self.assumed_before(point);
         }
         let mut harmful = Vec::new();
-        if let Some(frontier) = &frontier {
+        if was_tried {
             self.wait();
-            harmful = self.harmful(moment, frontier);
+            harmful = self.harmful(point);
         }
-        let subject = self.shared.subject;
-        let sites = harmful.iter().map(|node| subject.site(*node));
+        let medium = self.shared.medium;
+        let sites = harmful.iter().map(|node| medium.site(*node));
         self.progress.harmful.extend(sites);
         if self.progress.harmful.is_empty() {
             return Vec::new();
         }
-        let frontier = frontier.unwrap_or_else(|| moment.frontier());
-        let nodes = self.left_by_harmful(&frontier);
-        let new = nodes.iter().map(|node| Assumption { point, node: *node });
+        let nodes = self.left_by_harmful(point.frontier());
+        let new = nodes.iter().map(|node| Assumption {
+            point: point.index,
+            node: *node,
+        });
         self.progress.assumptions.extend(new);
         self.progress.statistics.assumed += nodes.len() as u64;
         nodes
     }
 
     /// What was taken to be durable after a moment when it was looked at.
-    fn assumed_before(&self, moment: &Moment<'_>) -> Vec<NodeId> {
-        let made = Assumption::made_at(&self.progress.assumptions, moment.index);
+    fn assumed_before(&self, point: &CrashPoint<'_>) -> Vec<NodeId> {
+        let made = Assumption::made_at(&self.progress.assumptions, point.index);
         made.iter().map(|one| one.node).collect()
     }
 
@@ -169,7 +170,8 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     ///
     /// The finding is made; were the node lost in later states too, they would all fail for the
     /// same reason and hide what else is wrong, and their number would double with each such node.
-    fn harmful(&mut self, moment: &Moment<'_>, frontier: &Frontier) -> Vec<NodeId> {
+    fn harmful(&mut self, point: &CrashPoint<'_>) -> Vec<NodeId> {
+        let frontier = point.frontier();
         let mut last: BTreeMap<usize, usize> = BTreeMap::new();
         for (chain, kept) in std::mem::take(&mut self.single_losses) {
             if last.get(&chain).is_some_and(|known| *known >= kept) {
@@ -179,11 +181,11 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             cut.0[chain] = kept as u32;
             let cut = frontier.floor(cut);
             let causes = &self.progress.causes;
-            let fails = causes.need(self.shared.subject, &frontier.lost(&cut)) || {
-                let key = self.key(moment.phase, &frontier.kept(&cut), 0).0;
+            let fails = causes.need(self.shared.medium, &frontier.lost(&cut)) || {
+                let key = self.key(point.phase, &frontier.kept(&cut), 0).0;
                 let table = self.shared.table.lock().expect("no panic");
                 let observed = table.observed(key);
-                observed.is_some_and(|observed| observed.fails(moment.phase))
+                observed.is_some_and(|observed| observed.fails(point.phase))
             };
             if fails {
                 last.insert(chain, kept);
@@ -200,8 +202,8 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     /// a kind no more are tried, so that most would stay in doubt, and be lost in every state that
     /// keeps as little as it can: whatever else is wrong with those, it would go by this name.
     fn left_by_harmful(&self, frontier: &Frontier) -> Vec<NodeId> {
-        let subject = self.shared.subject;
-        let is_harmful = |node: &&NodeId| self.progress.harmful.contains(&subject.site(**node));
+        let medium = self.shared.medium;
+        let is_harmful = |node: &&NodeId| self.progress.harmful.contains(&medium.site(**node));
         let chains = frontier.chains.iter();
         let last = chains.filter_map(|chain| chain.nodes.iter().rev().find(is_harmful));
         last.copied().collect()
@@ -209,21 +211,21 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
 
     /// What a state is known by, and what it has on top of what is durable.
     pub(super) fn key(&mut self, phase: Phase, kept: &[NodeId], variant: u8) -> (Key, S::Patch) {
-        let patch = self.content.patch(kept, variant);
-        let image = self.content.hash_with(&patch);
-        (self.shared.subject.key(phase, image), patch)
+        let patch = self.durable_state.patch(kept, variant);
+        let image = self.durable_state.hash_with(&patch);
+        (self.shared.medium.key(phase, image), patch)
     }
 
     /// What a moment may use of the budget: as much as each of those that are left. What it does not
     /// need is for them. Where an operation has returned, it is at least one state for each chain:
     /// what these show is asked once, before the walk goes on ([`Self::assume`]).
-    fn share(&self, moment: &Moment<'_>, frontier: &Frontier) -> Share {
+    fn share(&self, point: &CrashPoint<'_>) -> Share {
         let limits = &self.shared.limits;
         let progress = &self.progress;
         let left = match progress.round {
-            0 => self.shared.subject.points().saturating_sub(moment.index),
+            0 => self.shared.medium.points().saturating_sub(point.index),
             _ => {
-                let rest = progress.taken[moment.index..].iter();
+                let rest = progress.taken[point.index..].iter();
                 rest.filter(|taken| !taken.is_done).count()
             }
         };
@@ -237,76 +239,74 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             offered: (limits.states > 0).then_some(progress.offered + states),
             time,
             at_least: progress.offered
-                + match moment.returned {
-                    true => frontier.chains.len().clamp(1, MOST_CHAINS) as u64,
-                    false => 1,
+                + if point.returned {
+                    point.frontier().chains.len().clamp(1, MAX_CHAINS) as u64
+                } else {
+                    1
                 },
         }
     }
 
+    /// Has states of a crash point tried; false if the strategy wants none there.
     fn point(
         &mut self,
-        moment: &Moment<'_>,
+        point: &CrashPoint<'_>,
         strategy: &mut dyn Strategy,
-    ) -> Result<Option<Frontier>, WorkerError> {
-        let subject = self.shared.subject;
-        let new = &moment.durable[self.durable..];
-        self.content.advance(new, moment.order)?;
+    ) -> Result<bool, WorkerError> {
+        let medium = self.shared.medium;
+        let new = &point.durable[self.durable..];
+        self.durable_state.advance(new, point.order)?;
         self.shared.durable.write().expect("no panic").extend(new);
-        self.durable = moment.durable.len();
-        if self.progress.counted.len() == moment.index {
+        self.durable = point.durable.len();
+        if self.progress.counted.len() == point.index {
             self.progress.counted.push(false);
         }
-        let point = Point {
-            order: moment.order,
-        };
-        if !strategy.wants(&point) {
-            if self.progress.taken.len() == moment.index {
+        if !strategy.wants(point.order) {
+            if self.progress.taken.len() == point.index {
                 self.progress.taken.push(Taken::NOTHING);
             }
-            return Ok(None);
+            return Ok(false);
         }
-        let list = subject.list(moment.phase);
-        if let Some(before) = self.list.replace(list)
-            && before != list
+        let suffix = medium.suffix(point.phase);
+        if let Some(before) = self.suffix.replace(suffix)
+            && before != suffix
             && self.is_last
         {
             let mut table = self.shared.table.lock().expect("no panic");
             table.forget_runs(before);
         }
-        let frontier = moment.frontier();
-        if !std::mem::replace(&mut self.progress.counted[moment.index], true) {
-            let count = frontier.count();
+        if !std::mem::replace(&mut self.progress.counted[point.index], true) {
+            let count = point.frontier().count();
             let statistics = &mut self.progress.statistics;
             statistics.possible += &count.value;
             statistics.exact &= count.exact;
-            self.progress.of_list(list).0 += &count.value;
+            self.progress.of_suffix(suffix).0 += &count.value;
         }
-        if self.progress.taken.len() == moment.index {
+        if self.progress.taken.len() == point.index {
             self.progress.taken.push(Taken::default());
         }
-        let before = self.progress.taken[moment.index];
+        let before = self.progress.taken[point.index];
         if !before.is_done {
-            let taken = self.offer_some(moment, &frontier, before, strategy);
-            self.learn(moment, &frontier);
-            self.progress.taken[moment.index] = taken;
+            let taken = self.offer_some(point, before, strategy);
+            self.learn(point);
+            self.progress.taken[point.index] = taken;
             let chosen = taken.cuts - before.cuts;
             self.progress.statistics.chosen += chosen;
             self.progress.statistics.by_strategy[self.number].chosen += chosen;
         }
-        Ok(Some(frontier))
+        Ok(true)
     }
 
     /// Goes on with the states of a moment.
     fn offer_some(
         &mut self,
-        moment: &Moment<'_>,
-        frontier: &Frontier,
+        point: &CrashPoint<'_>,
         before: Taken,
         strategy: &mut dyn Strategy,
     ) -> Taken {
         let most = self.shared.limits.states_per_point;
-        let share = self.share(moment, frontier);
+        let frontier = point.frontier();
+        let share = self.share(point);
         self.single_losses.clear();
         let mut taken = before;
         for choice in strategy.choices(frontier).skip(before.cuts as usize) {
@@ -319,24 +319,24 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return taken;
             }
             taken.cuts += 1;
-            if moment.returned {
+            if point.returned {
                 self.single_losses
                     .extend(single_loss(frontier, &choice.cut));
             }
-            if self.is_learning && self.is_explained(moment, frontier, &choice.cut) {
-                self.progress.statistics.settled += 1;
+            if self.is_learning && self.is_explained(point, &choice.cut) {
+                self.progress.statistics.known_to_fail += 1;
                 continue;
             }
-            if choice.kind.is_some_and(|kind| self.is_settled(kind)) {
-                self.progress.statistics.settled += 1;
+            if choice.kind.is_some_and(|kind| self.is_known_to_fail(kind)) {
+                self.progress.statistics.known_to_fail += 1;
                 continue;
             }
             let kept = frontier.kept(&choice.cut);
             if self.shared.count_lost {
                 self.count_lost(&frontier.lost(&choice.cut));
             }
-            for variant in 0..self.content.variants(&kept) {
-                self.offer(moment, &kept, &choice, variant);
+            for variant in 0..self.durable_state.variants(&kept) {
+                self.offer(point, &kept, &choice, variant);
             }
             if self.shared.stop.load(Ordering::Relaxed) {
                 return taken;
@@ -347,8 +347,8 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     }
 
     fn count_lost(&mut self, lost: &[NodeId]) {
-        let subject = self.shared.subject;
-        let sites: FxHashSet<u64> = lost.iter().map(|id| subject.site(*id)).collect();
+        let medium = self.shared.medium;
+        let sites: FxHashSet<u64> = lost.iter().map(|id| medium.site(*id)).collect();
         for site in sites {
             let counts = &mut self.progress.statistics.lost_by_site;
             *counts.entry(site).or_default() += 1;
@@ -357,12 +357,12 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
 
     /// Whether enough states of a kind have failed. Asked when there are twice as many as the last
     /// time, and after all of them are done, so that the answer does not depend on who is faster.
-    fn is_settled(&mut self, kind: KindId) -> bool {
+    fn is_known_to_fail(&mut self, kind: KindId) -> bool {
         let Some(states) = self.progress.kinds.get_mut(&kind) else {
             return false;
         };
-        if states.settled || states.offered.len() < states.ask_at {
-            return states.settled;
+        if states.known_to_fail || states.offered.len() < states.ask_at {
+            return states.known_to_fail;
         }
         states.ask_at = 2 * states.offered.len();
         let offered = states.offered.clone();
@@ -373,27 +373,27 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
             observed.fails(*phase).then_some(observed.end)
         });
         // Waiting for a hang costs as much as a hundred other states.
-        let weight = |end: End| match end {
-            End::TimedOut => ENOUGH_FAILED,
+        let weight = |end: RunEnd| match end {
+            RunEnd::TimedOut => ENOUGH_FAILED,
             _ => 1,
         };
-        let settled = failed.map(weight).sum::<usize>() >= ENOUGH_FAILED;
+        let known_to_fail = failed.map(weight).sum::<usize>() >= ENOUGH_FAILED;
         drop(table);
         if let Some(states) = self.progress.kinds.get_mut(&kind) {
-            states.settled = settled;
+            states.known_to_fail = known_to_fail;
         }
-        settled
+        known_to_fail
     }
 
-    fn offer(&mut self, moment: &Moment<'_>, kept: &[NodeId], choice: &Choice, variant: u8) {
-        let (key, patch) = self.key(moment.phase, kept, variant);
+    fn offer(&mut self, point: &CrashPoint<'_>, kept: &[NodeId], choice: &Choice, variant: u8) {
+        let (key, patch) = self.key(point.phase, kept, variant);
         if let Some(kind) = choice.kind {
             let states = self.progress.kinds.entry(kind).or_default();
-            states.offered.push((key, moment.phase));
+            states.offered.push((key, point.phase));
         }
         let sighting = Sighting {
-            point: moment.index,
-            phase: moment.phase,
+            point: point.index,
+            phase: point.phase,
             cut: choice.cut.clone(),
             variant,
             found_by: self.strategy,
@@ -407,8 +407,8 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
         match met {
             Met::New => {
                 self.progress.offered += 1;
-                let list = self.shared.subject.list(moment.phase);
-                self.progress.of_list(list).1 += 1;
+                let suffix = self.shared.medium.suffix(point.phase);
+                self.progress.of_suffix(suffix).1 += 1;
             }
             Met::Known if self.progress.asked.remove(&key) => {
                 // It was tried already, to explain another one.
@@ -423,13 +423,13 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
                 return;
             }
         }
-        let varying = self.varying(self.shared.subject.list(moment.phase));
+        let varying = self.varying(self.shared.medium.suffix(point.phase));
         self.send(Job {
-            durable: moment.durable.len(),
-            order: moment.order,
+            durable: point.durable.len(),
+            order: point.order,
             patch,
             key,
-            phase: moment.phase,
+            phase: point.phase,
             strategy: self.number,
             varying,
             is_asked: false,
@@ -437,12 +437,12 @@ impl<'s, 'a, S: Subject> Producer<'s, 'a, S> {
     }
 
     /// Looked up when something is tried: it costs as much as was stored before.
-    pub(super) fn varying(&mut self, list: ListId) -> Arc<Vec<Place>> {
+    pub(super) fn varying(&mut self, suffix: SuffixId) -> Arc<Vec<ReadLocation>> {
         match &self.varying {
-            Some((known, varying)) if *known == list => Arc::clone(varying),
+            Some((known, varying)) if *known == suffix => Arc::clone(varying),
             Some(_) | None => {
-                let varying = Arc::new(self.shared.subject.varying(list));
-                self.varying = Some((list, Arc::clone(&varying)));
+                let varying = Arc::new(self.shared.medium.varying(suffix));
+                self.varying = Some((suffix, Arc::clone(&varying)));
                 varying
             }
         }

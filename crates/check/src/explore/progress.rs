@@ -1,10 +1,10 @@
 //! How far an exploration got: what a round leaves to the next one.
 
 use super::{Shared, Statistics};
-use crate::journal::{How, Result as JournalResult};
+use crate::journal::{JournalEntry, ResultOrigin};
 use crate::minimise::Causes;
-use crate::table::{Key, Table};
-use crate::timeline::{Assumption, ListId, Phase};
+use crate::table::{Key, ResultTable};
+use crate::timeline::{Assumption, Phase, SuffixId};
 use crashpoint_states::KindId;
 use num_bigint::BigUint;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -26,7 +26,7 @@ pub struct Alike {
     /// At how many of them it is asked how many failed.
     pub ask_at: usize,
     /// Enough have failed.
-    pub settled: bool,
+    pub known_to_fail: bool,
 }
 
 impl Default for Alike {
@@ -34,7 +34,7 @@ impl Default for Alike {
         Alike {
             offered: Vec::new(),
             ask_at: 1,
-            settled: false,
+            known_to_fail: false,
         }
     }
 }
@@ -71,8 +71,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(known: &[JournalResult]) -> Progress {
-        let was_tried = |result: &&JournalResult| result.how == How::Tried;
+    pub fn new(known: &[JournalEntry]) -> Progress {
+        let was_tried = |result: &&JournalEntry| result.how == ResultOrigin::Tried;
         Progress {
             round: 0,
             began: Instant::now(),
@@ -106,7 +106,7 @@ impl Progress {
     }
 
     /// Kinds of states of which some failed.
-    pub fn clusters(&self, table: &Table) -> u64 {
+    pub fn clusters(&self, table: &ResultTable) -> u64 {
         let fails = |(key, phase): &(Key, Phase)| {
             let observed = table.observed(*key);
             observed.is_some_and(|observed| observed.fails(*phase))
@@ -117,13 +117,13 @@ impl Progress {
     }
 
     /// What is counted of a list.
-    pub fn of_list(&mut self, list: ListId) -> &mut (BigUint, u64) {
-        let by_list = &mut self.statistics.by_list;
-        let index = list.0 as usize;
-        if by_list.len() <= index {
-            by_list.resize(index + 1, Default::default());
+    pub fn of_suffix(&mut self, suffix: SuffixId) -> &mut (BigUint, u64) {
+        let by_suffix = &mut self.statistics.by_suffix;
+        let index = suffix.0 as usize;
+        if by_suffix.len() <= index {
+            by_suffix.resize(index + 1, Default::default());
         }
-        &mut by_list[index]
+        &mut by_suffix[index]
     }
 
     /// Of the strategy that is done; the next one begins anew.

@@ -1,9 +1,8 @@
-//! Small explorations, of a toy.
+//! Small explorations, of a fake medium.
 
 use super::*;
-use crate::toy::{At, NEW, OLD, Toy, span};
+use crate::fake_medium::{FakeCrashPoint, FakeMedium, NEW, OLD, span};
 use crashpoint_persist::graph::{Cut, Frontier};
-use crashpoint_states::Point;
 
 struct Silent;
 
@@ -19,8 +18,8 @@ impl Strategy for NothingAt {
         "test"
     }
 
-    fn wants(&self, point: &Point) -> bool {
-        point.order == self.0
+    fn wants(&self, order: u64) -> bool {
+        order == self.0
     }
 
     fn cuts<'a>(&'a mut self, frontier: &'a Frontier) -> Box<dyn Iterator<Item = Cut> + 'a> {
@@ -31,18 +30,18 @@ impl Strategy for NothingAt {
 #[test]
 fn what_was_harmful_to_lose_once_is_kept_wherever_the_same_place_stores_it() {
     // Each operation leaves something behind; the second from the same place as the first.
-    let after = |operation: u32| At {
-        phase: Phase::After(operation),
+    let after = |operation: u32| FakeCrashPoint {
+        phase: Phase::Returned(operation),
         chains: vec![vec![operation]],
     };
-    let toy = Toy {
+    let medium = FakeMedium {
         sites: vec![10, 10, 12],
         spans: vec![span(0, 1), span(1, 2), span(2, 3)],
-        moments: vec![after(0), after(1), after(2)],
+        crash_points: vec![after(0), after(1), after(2)],
         prints: |there| if there.is_empty() { OLD } else { NEW },
     };
     let exploration = Exploration {
-        subject: &toy,
+        medium: &medium,
         limits: Budget::default(),
         prune: false,
         count_lost: false,
@@ -51,7 +50,7 @@ fn what_was_harmful_to_lose_once_is_kept_wherever_the_same_place_stores_it() {
         watcher: &Silent,
     };
     let mut strategies: Vec<Box<dyn Strategy>> = vec![Box::new(NothingAt(0))];
-    let explored = explore(&exploration, &mut strategies, &mut [toy.runs()]).unwrap();
+    let explored = explore(&exploration, &mut strategies, &mut [medium.checker()]).unwrap();
     assert_eq!(explored.failing.len(), 1);
     let assumed: Vec<(usize, u32)> = explored
         .assumptions

@@ -1,28 +1,32 @@
 //! Making states smaller: what need not be lost, what need not be there, and of what is lost the
 //! stores that matter.
 
-use super::{Minimiser, Point, STEPS, Witness, begin_of, without};
-use crate::subject::Subject;
-use crate::timeline::Phase;
+use super::{MAX_LINEAR_STEPS, Minimiser, StateProbe, begin_of, without};
+use crate::medium::Medium;
+use crate::timeline::{CrashPoint, Phase};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Cut, NodeId};
 use std::ops::Range;
 
-impl<S: Subject, W: Witness> Minimiser<'_, S, W> {
+impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
     /// Keeps whatever can be kept.
-    pub(super) fn fewest_lost(&mut self, point: &Point<'_>, cut: Cut) -> Result<Cut, WorkerError> {
-        self.fewer_lost(point, cut, 0..point.frontier.chains.len())
+    pub(super) fn fewest_lost(
+        &mut self,
+        point: &CrashPoint<'_>,
+        cut: Cut,
+    ) -> Result<Cut, WorkerError> {
+        self.fewer_lost(point, cut, 0..point.frontier().chains.len())
     }
 
     /// Of some chains: all of them at once if that can be, else each half. Most have nothing to do
     /// with it where much is lost.
     fn fewer_lost(
         &mut self,
-        point: &Point<'_>,
+        point: &CrashPoint<'_>,
         cut: Cut,
         chains: Range<usize>,
     ) -> Result<Cut, WorkerError> {
-        let frontier = point.frontier;
+        let frontier = point.frontier();
         let length = |chain: usize| frontier.chains[chain].nodes.len();
         let open: Vec<usize> = chains
             .filter(|chain| (cut.0[*chain] as usize) < length(*chain))
@@ -63,13 +67,13 @@ impl<S: Subject, W: Witness> Minimiser<'_, S, W> {
     /// one kept was acknowledged, and stays if it does no harm.
     pub(super) fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, WorkerError> {
         let mut fails = kept.len();
-        for _ in 0..STEPS {
+        for _ in 0..MAX_LINEAR_STEPS {
             if fails == 0 || !self.fails(phase, &kept[..fails - 1])? {
                 return Ok(fails);
             }
             fails -= 1;
         }
-        let begin = begin_of(self.subject, phase);
+        let begin = begin_of(self.medium, phase);
         let before = kept.partition_point(|id| id.index() < begin).min(fails);
         let mut passes = 0;
         match self.fails(phase, &kept[..before])? {
@@ -93,12 +97,12 @@ impl<S: Subject, W: Witness> Minimiser<'_, S, W> {
     /// chain's are given back from its first on, while the state still fails.
     pub(super) fn least_needed(
         &mut self,
-        point: &Point<'_>,
+        point: &CrashPoint<'_>,
         phase: Phase,
         kept: &[NodeId],
         mut lost: Vec<NodeId>,
     ) -> Result<Vec<NodeId>, WorkerError> {
-        for chain in &point.frontier.chains {
+        for chain in &point.frontier().chains {
             let of_chain: Vec<NodeId> = chain
                 .nodes
                 .iter()
@@ -128,18 +132,18 @@ impl<S: Subject, W: Witness> Minimiser<'_, S, W> {
     /// is tried; if not, all are needed.
     pub(super) fn first_of_chains(
         &mut self,
-        point: &Point<'_>,
+        point: &CrashPoint<'_>,
         phase: Phase,
         kept: &[NodeId],
         lost: &[NodeId],
     ) -> Result<Vec<NodeId>, WorkerError> {
         let first_lost = |nodes: &Vec<NodeId>| nodes.iter().find(|id| lost.contains(id)).copied();
-        let chains = point.frontier.chains.iter();
+        let chains = point.frontier().chains.iter();
         let first: Vec<NodeId> = chains
             .filter_map(|chain| first_lost(&chain.nodes))
             .collect();
         // With what they cannot be without.
-        let closed = point.frontier.kept(&point.frontier.with(&first));
+        let closed = point.frontier().kept(&point.frontier().with(&first));
         let needed: Vec<NodeId> = lost
             .iter()
             .filter(|id| closed.contains(id))
@@ -159,6 +163,6 @@ impl<S: Subject, W: Witness> Minimiser<'_, S, W> {
 
 /// From the most down to one more than the least; a few spread over the range where it is long.
 fn steps(least: usize, most: usize) -> impl Iterator<Item = usize> {
-    let stride = (most - least).div_ceil(STEPS).max(1);
+    let stride = (most - least).div_ceil(MAX_LINEAR_STEPS).max(1);
     (least + 1..most + 1).rev().step_by(stride)
 }

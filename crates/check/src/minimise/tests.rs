@@ -1,57 +1,59 @@
-//! What small failures come from, of a toy.
+//! What small failures come from, of a fake medium.
 
 use super::*;
+use crate::fake_medium::{BAD, FakeCrashPoint, FakeMedium, NEW, OLD, span};
 use crate::image::ImageHash;
-use crate::server::End;
+use crate::server::RunEnd;
 use crate::table::Sighting;
-use crate::toy::{At, BAD, NEW, OLD, Toy, span};
 
 /// Explains cuts, each of a moment.
-fn causes(toy: &Toy, cuts: &[(usize, &[u32])]) -> Vec<Cause> {
+fn causes(medium: &FakeMedium, cuts: &[(usize, &[u32])]) -> Vec<Cause> {
     let failing = cuts.iter().map(|(point, cut)| Failing {
         sighting: Sighting {
             point: *point,
-            phase: toy.moments[*point].phase,
+            phase: medium.crash_points[*point].phase,
             cut: Cut(cut.to_vec()),
             variant: 0,
             found_by: "test",
         },
-        key: toy.key(toy.moments[*point].phase, ImageHash(u128::MAX)),
+        key: medium.key(medium.crash_points[*point].phase, ImageHash(u128::MAX)),
         observed: Observed {
-            worlds: crate::judge::Worlds::NONE,
-            end: End::Exited(0),
+            outcomes: crate::judge::OutcomeSet::NONE,
+            end: RunEnd::Exited(0),
         },
     });
     let explored = Explored {
         failing: failing.collect(),
         ..Explored::default()
     };
-    minimise(toy, explored, &mut toy.runs()).unwrap().causes
+    minimise(medium, explored, &mut medium.checker())
+        .unwrap()
+        .causes
 }
 
 /// Kind, places that were needed, and the one that went ahead.
-fn told(toy: &Toy, cause: &Cause) -> (Kind, Vec<u64>, Option<u64>) {
-    let needed = cause.needed.iter().map(|id| toy.site(*id));
+fn summary(medium: &FakeMedium, cause: &Cause) -> (CauseKind, Vec<u64>, Option<u64>) {
+    let needed = cause.needed.iter().map(|id| medium.site(*id));
     (
         cause.kind,
         needed.collect(),
-        cause.ahead.map(|id| toy.site(id)),
+        cause.ahead.map(|id| medium.site(id)),
     )
 }
 
 #[test]
 fn what_is_lost_only_because_it_lies_behind_is_not_needed() {
     // Store 1 lies in the line of store 0, and nobody misses it.
-    let toy = Toy {
+    let medium = FakeMedium {
         sites: vec![10, 11, 12],
         spans: vec![span(0, 3)],
-        moments: vec![
-            At {
-                phase: Phase::In(0),
+        crash_points: vec![
+            FakeCrashPoint {
+                phase: Phase::InFlight(0),
                 chains: vec![vec![0, 1], vec![2]],
             },
-            At {
-                phase: Phase::After(0),
+            FakeCrashPoint {
+                phase: Phase::Returned(0),
                 chains: vec![vec![0, 1], vec![2]],
             },
         ],
@@ -61,27 +63,33 @@ fn what_is_lost_only_because_it_lies_behind_is_not_needed() {
             (_, false) => OLD,
         },
     };
-    let ordering = causes(&toy, &[(0, &[0, 1])]);
-    let told_of: Vec<_> = ordering.iter().map(|cause| told(&toy, cause)).collect();
-    assert_eq!(told_of, [(Kind::Ordering, vec![10], Some(12))]);
-    let toy = Toy {
+    let ordering = causes(&medium, &[(0, &[0, 1])]);
+    let causes_found: Vec<_> = ordering
+        .iter()
+        .map(|cause| summary(&medium, cause))
+        .collect();
+    assert_eq!(causes_found, [(CauseKind::Ordering, vec![10], Some(12))]);
+    let medium = FakeMedium {
         prints: |there| if there.contains(&0) { NEW } else { OLD },
-        ..toy
+        ..medium
     };
-    let durability = causes(&toy, &[(1, &[0, 1])]);
-    let told_of: Vec<_> = durability.iter().map(|cause| told(&toy, cause)).collect();
-    assert_eq!(told_of, [(Kind::Durability, vec![10], None)]);
+    let durability = causes(&medium, &[(1, &[0, 1])]);
+    let causes_found: Vec<_> = durability
+        .iter()
+        .map(|cause| summary(&medium, cause))
+        .collect();
+    assert_eq!(causes_found, [(CauseKind::Durability, vec![10], None)]);
 }
 
 #[test]
 fn what_an_earlier_operation_left_behind_is_late_whatever_shows_it() {
     // Store 0 is of an operation that returned. Where it is lost, store 1 shows that. Store 2 does
     // harm of its own, so that giving back store 0 does not help where that is kept.
-    let toy = Toy {
+    let medium = FakeMedium {
         sites: vec![10, 11, 12],
         spans: vec![span(0, 1), span(1, 3)],
-        moments: vec![At {
-            phase: Phase::In(1),
+        crash_points: vec![FakeCrashPoint {
+            phase: Phase::InFlight(1),
             chains: vec![vec![0], vec![1], vec![2]],
         }],
         prints: |there| match there {
@@ -90,24 +98,24 @@ fn what_an_earlier_operation_left_behind_is_late_whatever_shows_it() {
             _ => BAD,
         },
     };
-    let found = causes(&toy, &[(0, &[0, 1, 0])]);
-    let told_of: Vec<_> = found.iter().map(|cause| told(&toy, cause)).collect();
-    assert_eq!(told_of, [(Kind::Durability, vec![10], None)]);
+    let found = causes(&medium, &[(0, &[0, 1, 0])]);
+    let causes_found: Vec<_> = found.iter().map(|cause| summary(&medium, cause)).collect();
+    assert_eq!(causes_found, [(CauseKind::Durability, vec![10], None)]);
 }
 
 #[test]
 fn an_operation_that_never_makes_it_whole_has_a_cause_of_its_own() {
     // Both operations store at place 10 first; the second goes on at another place.
-    let toy = Toy {
+    let medium = FakeMedium {
         sites: vec![10, 11, 10, 12],
         spans: vec![span(0, 2), span(2, 4)],
-        moments: vec![
-            At {
-                phase: Phase::In(0),
+        crash_points: vec![
+            FakeCrashPoint {
+                phase: Phase::InFlight(0),
                 chains: vec![vec![0], vec![1]],
             },
-            At {
-                phase: Phase::In(1),
+            FakeCrashPoint {
+                phase: Phase::InFlight(1),
                 chains: vec![vec![2], vec![3]],
             },
         ],
@@ -117,13 +125,13 @@ fn an_operation_that_never_makes_it_whole_has_a_cause_of_its_own() {
             _ => NEW,
         },
     };
-    let found = causes(&toy, &[(0, &[1, 0]), (1, &[1, 0])]);
-    let told_of: Vec<_> = found.iter().map(|cause| told(&toy, cause)).collect();
+    let found = causes(&medium, &[(0, &[1, 0]), (1, &[1, 0])]);
+    let causes_found: Vec<_> = found.iter().map(|cause| summary(&medium, cause)).collect();
     assert_eq!(
-        told_of,
+        causes_found,
         [
-            (Kind::Atomicity, vec![11], Some(10)),
-            (Kind::Atomicity, vec![12], Some(10)),
+            (CauseKind::Atomicity, vec![11], Some(10)),
+            (CauseKind::Atomicity, vec![12], Some(10)),
         ]
     );
 }
@@ -132,16 +140,16 @@ fn an_operation_that_never_makes_it_whole_has_a_cause_of_its_own() {
 fn two_stores_of_one_place_that_belong_together_explain_what_falls_between() {
     // A lock is taken and given back at place 10; something else comes in between, which in the
     // second operation happens to help.
-    let toy = Toy {
+    let medium = FakeMedium {
         sites: vec![10, 10, 10, 11, 10],
         spans: vec![span(0, 2), span(2, 5)],
-        moments: vec![
-            At {
-                phase: Phase::In(0),
+        crash_points: vec![
+            FakeCrashPoint {
+                phase: Phase::InFlight(0),
                 chains: vec![vec![0], vec![1]],
             },
-            At {
-                phase: Phase::In(1),
+            FakeCrashPoint {
+                phase: Phase::InFlight(1),
                 chains: vec![vec![2], vec![3], vec![4]],
             },
         ],
@@ -151,8 +159,8 @@ fn two_stores_of_one_place_that_belong_together_explain_what_falls_between() {
             _ => NEW,
         },
     };
-    let found = causes(&toy, &[(0, &[1, 0]), (1, &[1, 0, 0])]);
-    let told_of: Vec<_> = found.iter().map(|cause| told(&toy, cause)).collect();
-    assert_eq!(told_of, [(Kind::Atomicity, vec![10], Some(10))]);
+    let found = causes(&medium, &[(0, &[1, 0]), (1, &[1, 0, 0])]);
+    let causes_found: Vec<_> = found.iter().map(|cause| summary(&medium, cause)).collect();
+    assert_eq!(causes_found, [(CauseKind::Atomicity, vec![10], Some(10))]);
     assert_eq!(found[0].states, 2);
 }

@@ -10,47 +10,47 @@
 //! behave like any order of them even without a crash, and nothing is judged by their output.
 
 use super::{Longest, ReferenceError, Why, succeeds};
-use crate::at_once::AtOnce;
 use crate::image::Patch;
-use crate::judge::{self, Between, Oracle, Reference, World};
-use crate::plan::Plan;
-use crate::server::Ended;
-use crate::worker::{List, Worker};
+use crate::judge::{self, Oracle, RecoveryOutcome, Reference, SerialExecution};
+use crate::overlap::OverlapGroup;
+use crate::plan::TestPlan;
+use crate::server::FinishedRun;
+use crate::worker::{Suffix, Worker};
 
-/// Runs all worlds. `none` is what the list prints if nothing happened. None if what the operations
+/// Runs all outcomes. `none` is what the list prints if nothing happened. None if what the operations
 /// print cannot be told from what follows.
 pub fn linearised(
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     worker: &mut Worker<'_>,
-    (list, none): (List<'_>, &[u8]),
-    at_once: &AtOnce,
+    (suffix, none): (Suffix<'_>, &[u8]),
+    overlap: &OverlapGroup,
     longest: &Longest,
-) -> Result<Option<Vec<Between>>, ReferenceError> {
-    let text = list.id.map(|id| plan.lists.get(id));
-    let lines = text.as_ref().map_or(&[][..], |text| &text.at_once[..]);
-    if plan.oracle != Oracle::Output || lines.len() != at_once.count() {
+) -> Result<Option<Vec<SerialExecution>>, ReferenceError> {
+    let text = suffix.id.map(|id| plan.suffixes.get(id));
+    let lines = text.as_ref().map_or(&[][..], |text| &text.overlapping[..]);
+    if plan.oracle != Oracle::Output || lines.len() != overlap.count() {
         return Ok(Some(Vec::new()));
     }
-    let mut run = |text: &str, order: &[usize]| -> Result<Ended, ReferenceError> {
-        let list = List {
+    let mut run = |text: &str, order: &[usize]| -> Result<FinishedRun, ReferenceError> {
+        let suffix = Suffix {
             id: None,
             text,
-            ..list
+            ..suffix
         };
-        let ended = worker.run(&Patch::new(), &list, false)?;
+        let ended = worker.run(&Patch::new(), &suffix, false)?;
         longest.see(&ended);
         succeeds(plan, &ended, || after(lines, order))?;
         Ok(ended)
     };
-    let line_each = count_lines(none) == list.text.lines().count();
+    let line_each = count_lines(none) == suffix.text.lines().count();
     let opened = match line_each {
         true => Vec::new(),
         false => run("", &[])?.stdout,
     };
-    let mut between = Vec::new();
-    let worlds = (0..=World::nothing_of(lines.len()).0).map(World);
-    for world in worlds.filter(|world| at_once.worlds.contains(*world)) {
-        for order in at_once.orders(world) {
+    let mut serial_executions = Vec::new();
+    let outcomes = (0..=RecoveryOutcome::all_rolled_back(lines.len()).0).map(RecoveryOutcome);
+    for outcome in outcomes.filter(|outcome| overlap.outcomes.contains(*outcome)) {
+        for order in overlap.orders(outcome) {
             if order.is_empty() {
                 continue;
             }
@@ -58,8 +58,8 @@ pub fn linearised(
                 .iter()
                 .map(|one| format!("{}\n", lines[*one]))
                 .collect();
-            let whole = run(&format!("{text}{}", list.text), &order)?;
-            let all_lines = order.len() + list.text.lines().count();
+            let whole = run(&format!("{text}{}", suffix.text), &order)?;
+            let all_lines = order.len() + suffix.text.lines().count();
             let rest = if line_each && count_lines(&whole.stdout) == all_lines {
                 Some(without_lines(&whole.stdout, order.len()))
             } else {
@@ -72,10 +72,10 @@ pub fn linearised(
                 end: whole.end,
                 stdout,
             };
-            between.push(Between { world, reference });
+            serial_executions.push(SerialExecution { outcome, reference });
         }
     }
-    Ok(Some(between))
+    Ok(Some(serial_executions))
 }
 
 fn count_lines(output: &[u8]) -> usize {
@@ -113,12 +113,17 @@ fn rest(opened: &[u8], alone: &[u8], whole: &[u8]) -> Option<Vec<u8>> {
     same.then(|| [&whole[..before], &whole[upto..]].concat())
 }
 
-/// The worlds, if the recorded one is among them.
-pub fn judged(between: Option<Vec<Between>>, done: &Reference) -> Result<Vec<Between>, Why> {
-    let between = between.ok_or(Why::Mixed)?;
-    let mut whole = between.iter().filter(|one| one.world == World::DONE);
-    match between.is_empty() || whole.any(|one| one.reference == *done) {
-        true => Ok(between),
+/// The outcomes, if the recorded one is among them.
+pub fn judged(
+    serial_executions: Option<Vec<SerialExecution>>,
+    done: &Reference,
+) -> Result<Vec<SerialExecution>, Why> {
+    let serial_executions = serial_executions.ok_or(Why::Mixed)?;
+    let mut whole = serial_executions
+        .iter()
+        .filter(|one| one.outcome == RecoveryOutcome::COMMITTED);
+    match serial_executions.is_empty() || whole.any(|one| one.reference == *done) {
+        true => Ok(serial_executions),
         false => Err(Why::NotLinearizable),
     }
 }
@@ -126,7 +131,7 @@ pub fn judged(between: Option<Vec<Between>>, done: &Reference) -> Result<Vec<Bet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::End;
+    use crate::server::RunEnd;
 
     #[test]
     fn what_the_first_operations_print_is_taken_out_wherever_it_is() {
@@ -155,15 +160,15 @@ mod tests {
     #[test]
     fn a_run_that_no_order_explains_is_not_judged() {
         let reference = |text: &str| Reference {
-            end: End::Exited(0),
+            end: RunEnd::Exited(0),
             stdout: text.into(),
         };
-        let one = |world: u8, text: &str| Between {
-            world: World(world),
+        let one = |outcome: u8, text: &str| SerialExecution {
+            outcome: RecoveryOutcome(outcome),
             reference: reference(text),
         };
-        let between = vec![one(0b01, "a"), one(0, "ab"), one(0, "ba")];
-        let done = |text: &str| judged(Some(between.clone()), &reference(text));
+        let serial_executions = vec![one(0b01, "a"), one(0, "ab"), one(0, "ba")];
+        let done = |text: &str| judged(Some(serial_executions.clone()), &reference(text));
         assert!(done("ba").is_ok());
         assert_eq!(done("a"), Err(Why::NotLinearizable));
         assert_eq!(judged(None, &reference("")), Err(Why::Mixed));

@@ -13,7 +13,7 @@ use crashpoint_abi::env;
 use crashpoint_cc::locate;
 use crashpoint_check::judge::first_difference;
 use crashpoint_check::launch::Paths;
-use crashpoint_check::server::{self, Limits, Place, Server, ServerError};
+use crashpoint_check::server::{self, Limits, Server, ServerError, ServerSetup};
 use crashpoint_check::worker;
 use crashpoint_trace::Recording;
 
@@ -113,7 +113,7 @@ impl<'s> Ground<'s> {
         ];
         let preload = record::preload(&runtime, std::env::var_os("LD_PRELOAD"));
         environment.extend(preload.map(|preload| ("LD_PRELOAD", preload)));
-        let place = Place {
+        let place = ServerSetup {
             socket: self.folder.join("socket"),
             environment,
         };
@@ -131,7 +131,7 @@ impl<'s> Ground<'s> {
                 other => TargetError::Server(other),
             })?;
         match ended.end {
-            server::End::Exited(0) => Ok(self.settings.test.ignored.strip(ended.stdout)),
+            server::RunEnd::Exited(0) => Ok(self.settings.test.ignored.strip(ended.stdout)),
             end => Err(TargetError::Fails {
                 program: command.program(),
                 end: end.to_string(),

@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 use crashpoint_check::behaviours::{self, Divided};
 use crashpoint_check::explore::{ExploreError, Explored, Statistics};
 use crashpoint_check::journal::JournalError;
-use crashpoint_check::memory::Memory;
+use crashpoint_check::memory::MemoryMedium;
 use crashpoint_check::minimise::{self, Causes};
-use crashpoint_check::plan::Plan;
+use crashpoint_check::plan::TestPlan;
 use crashpoint_check::references::{self, AllReferences, ReferenceError, Unjudged, Why};
 use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Timeline, Walk};
@@ -364,14 +364,14 @@ fn test(
     }
     problems.extend(unjudged(prepared, &references.unjudged));
     let progress = Progress::new(timeline.points, output);
-    let memory = Memory {
+    let memory = MemoryMedium {
         plan: &plan,
         timeline: &timeline,
-        references: &references.lists,
+        references: &references.by_suffix,
     };
     let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
     let search = Search {
-        subject: &memory,
+        medium: &memory,
         limits: plan.limits,
         prune: plan.prune,
         count_lost: settings.test.remarks,
@@ -452,7 +452,7 @@ fn tighten(limits: &mut Limits, settings: &Settings, references: &AllReferences)
 
 /// From failing states to causes with their stories.
 fn explain(
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     prepared: &Prepared,
     timeline: Timeline,
     references: AllReferences,
@@ -461,10 +461,10 @@ fn explain(
 ) -> Result<Tested, TestError> {
     let statistics = explored.statistics.clone();
     worker.rewind()?;
-    let memory = Memory {
+    let memory = MemoryMedium {
         plan,
         timeline: &timeline,
-        references: &references.lists,
+        references: &references.by_suffix,
     };
     let mut causes = minimise::minimise(&memory, explored, &mut memory.checker(worker))?;
     tell::merge(prepared, &timeline, &mut causes);

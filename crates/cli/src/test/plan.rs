@@ -8,10 +8,10 @@ use crashpoint_check::image::{self, Image};
 use crashpoint_check::journal::Identity;
 use crashpoint_check::judge::Oracle;
 use crashpoint_check::output::matches;
-use crashpoint_check::plan::{Budget, Plan};
+use crashpoint_check::plan::{Budget, TestPlan};
 use crashpoint_check::server::Limits;
 use crashpoint_check::timeline::{Operations, Timeline};
-use crashpoint_check::worker::{Mapping, Setup};
+use crashpoint_check::worker::{RecordedMapping, Setup};
 use crashpoint_persist::graph;
 use crashpoint_trace::program::{function_name, readable_name};
 use crashpoint_trace::{EventKind, Recording, SiteId};
@@ -51,7 +51,7 @@ pub fn make<'a>(
     settings: &'a Settings,
     prepared: &'a Prepared,
     scratch: &Path,
-) -> Result<Plan<'a>, TestError> {
+) -> Result<TestPlan<'a>, TestError> {
     let recording = &prepared.recording;
     let run = settings.target.run.as_ref().ok_or(ConfigError::NoTarget)?;
     let template = settings.test.check.as_ref().unwrap_or(run);
@@ -82,14 +82,14 @@ pub fn make<'a>(
         ignored: settings.test.ignored.clone(),
         before,
     };
-    Ok(Plan {
+    Ok(TestPlan {
         recording,
         operations: operations(settings, prepared),
         model: model(settings.target.model),
         setup,
         makes_pool: settings.target.create.is_none(),
         oracle: oracle(settings),
-        lists: prepared.workload.lists(settings, &prepared.printed),
+        suffixes: prepared.workload.lists(settings, &prepared.printed),
         limits: Budget {
             states: settings.test.states.unwrap_or(0),
             states_per_point: settings.test.states_per_point.unwrap_or(0),
@@ -113,7 +113,7 @@ pub fn check(
     let operations = prepared.workload.operations.len();
     match timeline.operations.len() {
         0 => Err(TargetError::NoOperations { functions }),
-        _ if timeline.overlapping => Err(TargetError::Overlapping),
+        _ if timeline.has_unnamed_overlap => Err(TargetError::Overlapping),
         calls if calls == operations => Ok(()),
         calls => Err(TargetError::OtherOperations {
             calls,
@@ -138,8 +138,8 @@ fn recorded_pool(recording: &Recording, settings: &Settings) -> PathBuf {
 }
 
 /// Where files were mapped first.
-pub fn mappings(recording: &Recording) -> Vec<Mapping> {
-    let mut mappings: Vec<Mapping> = Vec::new();
+pub fn mappings(recording: &Recording) -> Vec<RecordedMapping> {
+    let mut mappings: Vec<RecordedMapping> = Vec::new();
     for event in recording.events() {
         let EventKind::Map {
             place,
@@ -149,13 +149,13 @@ pub fn mappings(recording: &Recording) -> Vec<Mapping> {
         else {
             continue;
         };
-        let mapping = Mapping {
+        let mapping = RecordedMapping {
             path: recording.file(place.pm.file()).path.clone(),
             address: place.address,
             length,
             offset: place.pm.offset(),
         };
-        let same = |known: &Mapping| {
+        let same = |known: &RecordedMapping| {
             known.path == mapping.path
                 && known.offset == mapping.offset
                 && known.length == mapping.length
@@ -184,7 +184,7 @@ pub fn operations(settings: &Settings, prepared: &Prepared) -> Operations {
     let lines = prepared.workload.operations.iter();
     Operations {
         lanes: sites.iter().filter_map(lane).collect(),
-        at_once: lines.map(|line| line.parts().count() as u8).collect(),
+        overlapping: lines.map(|line| line.parts().count() as u8).collect(),
         sites,
     }
 }

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use crashpoint_check::explore::{self, Exploration, Explored, Watcher};
-use crashpoint_check::journal::{self, How, Identity, Journal};
+use crashpoint_check::journal::{self, Identity, Journal, ResultOrigin};
+use crashpoint_check::medium::{Checker, Medium};
 use crashpoint_check::plan::Budget;
-use crashpoint_check::subject::{Checker, Subject};
 use crashpoint_states::Strategy;
 
 use super::{Clock, TestError};
 
 pub struct Search<'a, S> {
-    pub subject: &'a S,
+    pub medium: &'a S,
     pub limits: Budget,
     /// States that differ only in what was not read are tried once.
     pub prune: bool,
@@ -23,7 +23,7 @@ pub struct Search<'a, S> {
     pub watcher: &'a dyn Watcher,
 }
 
-impl<S: Subject> Search<'_, S> {
+impl<S: Medium> Search<'_, S> {
     /// What was found, and whether leaving out what was not read turned out to be wrong: then
     /// nothing was left out.
     pub fn run<C: Checker<Patch = S::Patch>>(
@@ -36,12 +36,12 @@ impl<S: Subject> Search<'_, S> {
             true => Journal::resume(self.journal, self.identity)?,
             false => (Journal::create(self.journal, self.identity)?, Vec::new()),
         };
-        let mut explore = |prune: bool, known: &[journal::Result]| -> Result<_, TestError> {
+        let mut explore = |prune: bool, known: &[journal::JournalEntry]| -> Result<_, TestError> {
             for checker in checkers.iter_mut() {
                 checker.rewind()?;
             }
             let exploration = Exploration {
-                subject: self.subject,
+                medium: self.medium,
                 limits: self.limits,
                 prune,
                 count_lost: self.count_lost,
@@ -52,7 +52,9 @@ impl<S: Subject> Search<'_, S> {
             Ok(explore::explore(&exploration, strategies, checkers)?)
         };
         // The run that is resumed may have been killed after it had found this out.
-        let refuted = known.iter().any(|result| result.how == How::Refutes);
+        let refuted = known
+            .iter()
+            .any(|result| result.how == ResultOrigin::Refutes);
         if !refuted {
             let explored = clock.time("explore", || explore(self.prune, &known))?;
             if !explored.pruning_is_wrong {
@@ -61,7 +63,7 @@ impl<S: Subject> Search<'_, S> {
         }
         let (_, mut all) = Journal::resume(self.journal, self.identity)?;
         // What was seen, and not inferred.
-        all.retain(|result| result.how != How::Pruned);
+        all.retain(|result| result.how != ResultOrigin::Pruned);
         let explored = clock.time("explore again", || explore(false, &all))?;
         Ok((explored, true))
     }

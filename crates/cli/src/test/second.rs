@@ -14,8 +14,8 @@ use crashpoint_check::explore::{self, Exploration, Watcher};
 use crashpoint_check::image::{self, Image};
 use crashpoint_check::judge::References;
 use crashpoint_check::launch::Paths;
-use crashpoint_check::memory::Memory;
-use crashpoint_check::plan::{ListText, Lists, Plan, Recovery};
+use crashpoint_check::memory::MemoryMedium;
+use crashpoint_check::plan::{Recovery, SuffixText, Suffixes, TestPlan};
 use crashpoint_check::pool::Pool;
 use crashpoint_check::references::AllReferences;
 use crashpoint_check::timeline::{Operations, Phase, Walk};
@@ -93,14 +93,14 @@ impl Again<'_> {
 
     /// Crashed pools, spread over the workload: of each chosen point the state in which nothing
     /// more than what must be there has persisted.
-    fn sample(&self, plan: &Plan<'_>) -> Vec<Crashed> {
+    fn sample(&self, plan: &TestPlan<'_>) -> Vec<Crashed> {
         let points = self.tested.timeline.points;
         let stride = points.div_ceil(RECOVERIES).max(1);
         let mut image = plan.setup.before.clone();
         let mut applied = 0;
         let mut sample = Vec::new();
         let walk = Walk::new(plan.recording, &plan.operations, plan.model);
-        walk.moments(|moment, _| {
+        walk.crash_points(|moment, _| {
             for id in &moment.durable[applied..] {
                 image.apply(&self.tested.timeline.nodes[id.index()]);
             }
@@ -119,7 +119,7 @@ impl Again<'_> {
     /// Records the target on a crashed pool; none if its recovery stores nothing, or fails.
     fn record(
         &self,
-        plan: &Plan<'_>,
+        plan: &TestPlan<'_>,
         crashed: &Crashed,
         folder: &Path,
     ) -> Result<Option<Prepared>, TestError> {
@@ -186,14 +186,14 @@ impl Again<'_> {
 
     fn test(
         &self,
-        first: &Plan<'_>,
+        first: &TestPlan<'_>,
         crashed: &Crashed,
         recovery: &Prepared,
         folder: &Path,
     ) -> Result<Tested, TestError> {
         let recording: &Recording = &recovery.recording;
         let list = phase_list(first, crashed.phase);
-        let plan = Plan {
+        let plan = TestPlan {
             recording,
             operations: self.operations(recovery),
             model: first.model,
@@ -206,7 +206,7 @@ impl Again<'_> {
             },
             makes_pool: false,
             oracle: first.oracle,
-            lists: Lists::new(1, move |_| list.clone()),
+            suffixes: Suffixes::new(1, move |_| list.clone()),
             limits: first.limits,
             prune: first.prune,
             jobs: first.jobs,
@@ -216,8 +216,8 @@ impl Again<'_> {
         let references: Vec<Option<References>> = self
             .tested
             .references
-            .lists
-            .get(crashed.phase.list().0 as usize)
+            .by_suffix
+            .get(crashed.phase.suffix().0 as usize)
             .cloned()
             .into_iter()
             .collect();
@@ -232,13 +232,13 @@ impl Again<'_> {
             let mut types = Types::new(recording, &recovery.program, transactions);
             behaviours::plan(recording, &plan.operations, plan.model, &mut types).plan
         });
-        let memory = Memory {
+        let memory = MemoryMedium {
             plan: &plan,
             timeline: &timeline,
             references: &references,
         };
         let exploration = Exploration {
-            subject: &memory,
+            medium: &memory,
             limits: plan.limits,
             prune: plan.prune,
             count_lost: false,
@@ -250,7 +250,7 @@ impl Again<'_> {
         let explored = explore::explore(&exploration, &mut strategies.all, &mut checkers)?;
         drop(checkers);
         let references = AllReferences {
-            lists: references,
+            by_suffix: references,
             ..AllReferences::default()
         };
         explain(
@@ -269,15 +269,15 @@ impl Again<'_> {
         if let (Some(crash), Some(operation)) = (&mut finding.crash, phase.operation()) {
             let line = self.prepared.workload.line(operation).to_owned();
             crash.operation = Some((u64::from(operation) + 1, line));
-            crash.acknowledged = matches!(phase, Phase::After(_));
+            crash.acknowledged = matches!(phase, Phase::Returned(_));
         }
     }
 }
 
-fn phase_list(plan: &Plan<'_>, phase: Phase) -> ListText {
-    let mut list = ListText::clone(&plan.lists.get(phase.list()));
+fn phase_list(plan: &TestPlan<'_>, phase: Phase) -> SuffixText {
+    let mut list = SuffixText::clone(&plan.suffixes.get(phase.suffix()));
     // A recovery has one phase: what had been printed is what it was when power failed first.
-    if matches!(phase, Phase::After(_)) {
+    if matches!(phase, Phase::Returned(_)) {
         list.printed_before = list.printed_after;
     }
     list

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crashpoint_check::behaviours;
 use crashpoint_check::explore::Statistics;
-use crashpoint_check::minimise::{Cause, Causes, Kind};
-use crashpoint_check::plan::Plan;
+use crashpoint_check::minimise::{Cause, CauseKind, Causes};
+use crashpoint_check::plan::TestPlan;
 use crashpoint_check::references::{AllReferences, Forgotten};
 use crashpoint_check::timeline::{Phase, Timeline};
 use crashpoint_check::worker::{Worker, WorkerError};
@@ -93,7 +93,7 @@ type Line = (String, u32);
 
 /// By what causes are recognised.
 struct Roots {
-    kind: Kind,
+    kind: CauseKind,
     needed: Vec<Line>,
     /// The line that went ahead, with the functions of what it needed.
     ahead: Vec<(Line, String)>,
@@ -108,8 +108,8 @@ impl Roots {
         let pairs = functions.filter_map(|function| Some((line(ahead.as_ref()?), function)));
         Roots {
             kind: match cause.kind {
-                Kind::Ordering | Kind::Durability => Kind::Ordering,
-                Kind::Atomicity => Kind::Atomicity,
+                CauseKind::Ordering | CauseKind::Durability => CauseKind::Ordering,
+                CauseKind::Atomicity => CauseKind::Atomicity,
             },
             ahead: match needed.is_empty() {
                 true => ahead.iter().map(|at| (line(at), String::new())).collect(),
@@ -139,14 +139,14 @@ fn absorb(known: &mut Cause, mut other: Cause) {
         std::mem::swap(known, &mut other);
     }
     known.states += other.states;
-    known.mended_by_persisting &= other.mended_by_persisting;
+    known.fixed_by_persisting &= other.fixed_by_persisting;
     known.needed.extend(other.needed);
 }
 
 /// Runs each cause's state once more, with all the time it wants, for what it prints. One that no
 /// longer fails is no finding.
 pub fn details(
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     timeline: &Timeline,
     references: &AllReferences,
     causes: &mut Causes,
@@ -167,14 +167,14 @@ pub fn details(
             .iter()
             .map(|id| &timeline.nodes[*id as usize]);
         let patch = worker.image().patch(kept);
-        let list_id = cause.state.phase.list();
-        let acknowledged = matches!(cause.state.phase, Phase::After(_));
-        let made = plan.lists.get(list_id);
-        let list = made.list(list_id, acknowledged);
+        let list_id = cause.state.phase.suffix();
+        let acknowledged = matches!(cause.state.phase, Phase::Returned(_));
+        let made = plan.suffixes.get(list_id);
+        let list = made.suffix(list_id, acknowledged);
         let ended = worker.run(&patch, &list, false)?;
-        let of_list = references.lists.get(list_id.0 as usize);
+        let of_list = references.by_suffix.get(list_id.0 as usize);
         let of_list = of_list.and_then(Option::as_ref);
-        let observed = plan.observe(list_id, &ended, &references.lists);
+        let observed = plan.observe(list_id, &ended, &references.by_suffix);
         if !observed.fails(cause.state.phase) {
             continue;
         }
@@ -300,7 +300,7 @@ pub fn figures(
         possible_states: statistics.possible.to_string(),
         possible_exact: statistics.exact,
         chosen_states: statistics.chosen,
-        settled_states: statistics.settled,
+        settled_states: statistics.known_to_fail,
         clusters: statistics.clusters,
         duplicate_states: statistics.duplicates,
         pruned_states: statistics.pruned,
@@ -400,8 +400,10 @@ impl Teller<'_> {
         let needed = self.locations(&cause.needed, far);
         let ahead = cause.ahead.and_then(|node| self.location(node, far));
         let main = match cause.kind {
-            Kind::Ordering | Kind::Atomicity => cause.ahead.or(cause.needed.first().copied()),
-            Kind::Durability => cause.needed.first().copied(),
+            CauseKind::Ordering | CauseKind::Atomicity => {
+                cause.ahead.or(cause.needed.first().copied())
+            }
+            CauseKind::Durability => cause.needed.first().copied(),
         };
         let nodes = &self.tested.timeline.nodes;
         let stored = main.map(|node| &nodes[node.index()]);
@@ -410,7 +412,7 @@ impl Teller<'_> {
         });
         let (message, help) = story::words(plan::model(self.settings.target.model), cause, &needed);
         let operation = cause.state.phase.operation();
-        let acknowledged = matches!(cause.state.phase, Phase::After(_));
+        let acknowledged = matches!(cause.state.phase, Phase::Returned(_));
         let line = |operation: u32| {
             let line = self.prepared.workload.line(operation).to_owned();
             (u64::from(operation) + 1, line)
@@ -448,7 +450,7 @@ impl Teller<'_> {
                 found: detail.found.clone(),
                 states: cause.states,
                 found_by: cause.found_by.to_owned(),
-                mended: cause.mended_by_persisting,
+                mended: cause.fixed_by_persisting,
                 replay: format!("crashpoint replay {folder}"),
                 ..Crash::default()
             }),
@@ -470,16 +472,18 @@ impl Teller<'_> {
         needed.sort_unstable();
         if let Some(ahead) = cause.ahead {
             let what = match cause.kind {
-                Kind::Ordering => "this store is durable",
-                Kind::Atomicity | Kind::Durability => "this store is durable, and power fails",
+                CauseKind::Ordering => "this store is durable",
+                CauseKind::Atomicity | CauseKind::Durability => {
+                    "this store is durable, and power fails"
+                }
             };
             add(&mut steps, ahead, what);
         }
         for node in needed {
             let what = match cause.kind {
-                Kind::Ordering => "this store, which it needs, is lost",
-                Kind::Durability => "this store is lost",
-                Kind::Atomicity => "this store would make it whole",
+                CauseKind::Ordering => "this store, which it needs, is lost",
+                CauseKind::Durability => "this store is lost",
+                CauseKind::Atomicity => "this store would make it whole",
             };
             add(&mut steps, node, what);
         }
@@ -523,10 +527,10 @@ impl Teller<'_> {
     }
 }
 
-pub fn rule_of(kind: Kind) -> &'static str {
+pub fn rule_of(kind: CauseKind) -> &'static str {
     match kind {
-        Kind::Ordering => manuals::ORDERING.id,
-        Kind::Atomicity => manuals::ATOMICITY.id,
-        Kind::Durability => manuals::DURABILITY.id,
+        CauseKind::Ordering => manuals::ORDERING.id,
+        CauseKind::Atomicity => manuals::ATOMICITY.id,
+        CauseKind::Durability => manuals::DURABILITY.id,
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crashpoint_check::files::oracle::is_acknowledged;
 use crashpoint_check::files::{FileOracle, Folder, Layout};
 use crashpoint_check::launch::{Command, Paths};
-use crashpoint_check::server::End;
+use crashpoint_check::server::RunEnd;
 use serde::{Deserialize, Serialize};
 
 use crate::replay::{self as replay_data, ReplayError};
@@ -136,11 +136,11 @@ impl Stored {
         Some(replay_data::command(words, directory, paths))
     }
 
-    pub fn fails(&self, end: End, stdout: &[u8]) -> bool {
+    pub fn fails(&self, end: RunEnd, stdout: &[u8]) -> bool {
         let acknowledged = match self.description.oracle {
             FileOracle::Checker | FileOracle::WholeFiles => true,
             FileOracle::Acknowledged => is_acknowledged(&self.all_printed, &self.printed, stdout),
         };
-        end != End::Exited(0) || !acknowledged
+        end != RunEnd::Exited(0) || !acknowledged
     }
 }

@@ -3,7 +3,7 @@
 //! Directories are known by their paths, everything else by inode: a file that is in both trees
 //! stays the same file, under whatever name, and is patched where its content differs.
 
-use super::content::{Content, Extent, Source};
+use super::content::{ByteSource, Content, Extent};
 use super::tree::{Object, Tree};
 use crashpoint_trace::files::{InodeId, InodeKind};
 use rustc_hash::FxHashMap;
@@ -161,13 +161,13 @@ impl<'a> Content<'a> {
             let (offset, end) = (pair[0], pair[1]);
             let new = part(self, offset, end).map(|extent| extent.source);
             let old = part(other, offset, end).map(|extent| extent.source);
-            if new == old || old.is_none() && new == Some(Source::Filler(0)) {
+            if new == old || old.is_none() && new == Some(ByteSource::Filler(0)) {
                 continue;
             }
             let source = match new {
-                Some(Source::Bytes(bytes)) => PatchSource::Bytes(bytes),
-                Some(Source::Filler(0)) | None => PatchSource::Hole,
-                Some(Source::Filler(byte)) => PatchSource::Filler(byte),
+                Some(ByteSource::Bytes(bytes)) => PatchSource::Bytes(bytes),
+                Some(ByteSource::Filler(0)) | None => PatchSource::Hole,
+                Some(ByteSource::Filler(byte)) => PatchSource::Filler(byte),
             };
             patches.push(Patch {
                 offset,

@@ -1,21 +1,21 @@
 //! What one node does to a name or to a file, kept or lost.
 
 use super::STALE_BYTE;
-use super::op::{BLOCK_BYTES, Class, Kind};
+use super::op::{BLOCK_BYTES, Class, MicroOpKind};
 use super::tree::Object;
 use crashpoint_trace::files::{Allocation, InodeId, Slot};
 
 /// A node's effect on a name.
 pub(super) fn rename_slot(
-    kind: &Kind<'_>,
+    kind: &MicroOpKind<'_>,
     slot: Slot<'_>,
     value: Option<InodeId>,
 ) -> Option<InodeId> {
     let without = |inode: InodeId| value.filter(|value| *value != inode);
     match *kind {
-        Kind::Link { inode, .. } | Kind::ExchangeHalf { inode, .. } => Some(inode),
-        Kind::Unlink { inode, .. } => without(inode),
-        Kind::Rename {
+        MicroOpKind::Link { inode, .. } | MicroOpKind::ExchangeHalf { inode, .. } => Some(inode),
+        MicroOpKind::Unlink { inode, .. } => without(inode),
+        MicroOpKind::Rename {
             from, to, inode, ..
         } => match slot == to {
             true => Some(inode),
@@ -23,12 +23,12 @@ pub(super) fn rename_slot(
             false if slot == from => without(inode),
             false => value,
         },
-        Kind::RenameTarget { to, inode, .. } => match slot == to {
+        MicroOpKind::RenameTarget { to, inode, .. } => match slot == to {
             true => Some(inode),
             false => value,
         },
-        Kind::RenameSource { inode, .. } => without(inode),
-        Kind::Exchange {
+        MicroOpKind::RenameSource { inode, .. } => without(inode),
+        MicroOpKind::Exchange {
             first,
             first_inode,
             second_inode,
@@ -37,22 +37,22 @@ pub(super) fn rename_slot(
             true => Some(second_inode),
             false => Some(first_inode),
         },
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => value,
+        MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. }
+        | MicroOpKind::Write { .. }
+        | MicroOpKind::Grow { .. }
+        | MicroOpKind::Shrink { .. }
+        | MicroOpKind::Allocate { .. }
+        | MicroOpKind::SetXattr { .. }
+        | MicroOpKind::SetMode { .. } => value,
     }
 }
 
 /// A node's effect on a file.
-pub(super) fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
+pub(super) fn change<'a>(kind: &MicroOpKind<'a>, object: &mut Object<'a>) {
     let content = &mut object.content;
     match *kind {
-        Kind::Write {
+        MicroOpKind::Write {
             offset, data, grow, ..
         } => {
             content.write(offset, data);
@@ -60,9 +60,9 @@ pub(super) fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
                 content.grow(grow.to);
             }
         }
-        Kind::Grow { to, .. } => content.grow(to),
-        Kind::Shrink { to, .. } => content.shrink(to),
-        Kind::Allocate {
+        MicroOpKind::Grow { to, .. } => content.grow(to),
+        MicroOpKind::Shrink { to, .. } => content.shrink(to),
+        MicroOpKind::Allocate {
             offset,
             length,
             what,
@@ -78,29 +78,29 @@ pub(super) fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
             Allocation::Collapse => content.collapse(offset, length),
             Allocation::Insert => content.insert(offset, length),
         },
-        Kind::SetXattr { name, value, .. } => {
+        MicroOpKind::SetXattr { name, value, .. } => {
             match value {
                 Some(value) => object.xattrs.insert(name, value),
                 None => object.xattrs.remove(name),
             };
         }
-        Kind::SetMode { mode, .. } => object.mode = mode,
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Link { .. }
-        | Kind::Unlink { .. }
-        | Kind::Rename { .. }
-        | Kind::RenameTarget { .. }
-        | Kind::RenameSource { .. }
-        | Kind::Exchange { .. }
-        | Kind::ExchangeHalf { .. } => {}
+        MicroOpKind::SetMode { mode, .. } => object.mode = mode,
+        MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. }
+        | MicroOpKind::Link { .. }
+        | MicroOpKind::Unlink { .. }
+        | MicroOpKind::Rename { .. }
+        | MicroOpKind::RenameTarget { .. }
+        | MicroOpKind::RenameSource { .. }
+        | MicroOpKind::Exchange { .. }
+        | MicroOpKind::ExchangeHalf { .. } => {}
     }
 }
 
 /// What a lost write leaves where nothing was written before: a block that the file has got and
 /// nobody has written, or the rest of one.
-pub(super) fn lose(kind: &Kind<'_>, object: &mut Object<'_>, fresh: bool, tail: bool) {
-    let Kind::Write {
+pub(super) fn lose(kind: &MicroOpKind<'_>, object: &mut Object<'_>, fresh: bool, tail: bool) {
+    let MicroOpKind::Write {
         offset,
         data,
         class,

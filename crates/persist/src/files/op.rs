@@ -20,7 +20,7 @@ pub struct MicroOp<'a> {
     pub stack: StackId,
     /// How the file, or the entry, was called when it happened, as seen from the watched folder.
     pub path: Arc<str>,
-    pub kind: Kind<'a>,
+    pub kind: MicroOpKind<'a>,
 }
 
 /// What a write finds on the disk, which decides what a crash may show in its place.
@@ -65,7 +65,7 @@ pub struct Growth {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind<'a> {
+pub enum MicroOpKind<'a> {
     /// `I`. Nobody sees an inode without a name, and a name is never durable without its inode
     /// (rule K1): so this is no node of its own, but part of all that follows. It is never pending
     /// and never told to be durable.
@@ -143,50 +143,50 @@ pub enum Kind<'a> {
 
 /// The object that a micro-operation changes: names are independent of each other and of contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject<'a> {
+pub(super) enum Touched<'a> {
     None,
     Slots(Slot<'a>, Option<Slot<'a>>),
     Inode(InodeId),
 }
 
-impl<'a> Kind<'a> {
-    pub(super) fn subject(&self) -> Subject<'a> {
+impl<'a> MicroOpKind<'a> {
+    pub(super) fn subject(&self) -> Touched<'a> {
         match *self {
-            Kind::Create { .. } | Kind::Reserved { .. } => Subject::None,
-            Kind::Link { slot, .. }
-            | Kind::Unlink { slot, .. }
-            | Kind::ExchangeHalf { slot, .. } => Subject::Slots(slot, None),
-            Kind::Rename { from, to, .. } => Subject::Slots(from, Some(to)),
-            Kind::RenameTarget { to, .. } => Subject::Slots(to, None),
-            Kind::RenameSource { from, .. } => Subject::Slots(from, None),
-            Kind::Exchange { first, second, .. } => Subject::Slots(first, Some(second)),
-            Kind::Write { inode, .. }
-            | Kind::Grow { inode, .. }
-            | Kind::Shrink { inode, .. }
-            | Kind::Allocate { inode, .. }
-            | Kind::SetXattr { inode, .. }
-            | Kind::SetMode { inode, .. } => Subject::Inode(inode),
+            MicroOpKind::Create { .. } | MicroOpKind::Reserved { .. } => Touched::None,
+            MicroOpKind::Link { slot, .. }
+            | MicroOpKind::Unlink { slot, .. }
+            | MicroOpKind::ExchangeHalf { slot, .. } => Touched::Slots(slot, None),
+            MicroOpKind::Rename { from, to, .. } => Touched::Slots(from, Some(to)),
+            MicroOpKind::RenameTarget { to, .. } => Touched::Slots(to, None),
+            MicroOpKind::RenameSource { from, .. } => Touched::Slots(from, None),
+            MicroOpKind::Exchange { first, second, .. } => Touched::Slots(first, Some(second)),
+            MicroOpKind::Write { inode, .. }
+            | MicroOpKind::Grow { inode, .. }
+            | MicroOpKind::Shrink { inode, .. }
+            | MicroOpKind::Allocate { inode, .. }
+            | MicroOpKind::SetXattr { inode, .. }
+            | MicroOpKind::SetMode { inode, .. } => Touched::Inode(inode),
         }
     }
 
     /// The file or directory that it is about; of an exchange, the first.
     pub fn inode(&self) -> InodeId {
         match *self {
-            Kind::Create { inode, .. }
-            | Kind::Reserved { inode }
-            | Kind::Link { inode, .. }
-            | Kind::Unlink { inode, .. }
-            | Kind::Rename { inode, .. }
-            | Kind::RenameTarget { inode, .. }
-            | Kind::RenameSource { inode, .. }
-            | Kind::ExchangeHalf { inode, .. }
-            | Kind::Write { inode, .. }
-            | Kind::Grow { inode, .. }
-            | Kind::Shrink { inode, .. }
-            | Kind::Allocate { inode, .. }
-            | Kind::SetXattr { inode, .. }
-            | Kind::SetMode { inode, .. } => inode,
-            Kind::Exchange { first_inode, .. } => first_inode,
+            MicroOpKind::Create { inode, .. }
+            | MicroOpKind::Reserved { inode }
+            | MicroOpKind::Link { inode, .. }
+            | MicroOpKind::Unlink { inode, .. }
+            | MicroOpKind::Rename { inode, .. }
+            | MicroOpKind::RenameTarget { inode, .. }
+            | MicroOpKind::RenameSource { inode, .. }
+            | MicroOpKind::ExchangeHalf { inode, .. }
+            | MicroOpKind::Write { inode, .. }
+            | MicroOpKind::Grow { inode, .. }
+            | MicroOpKind::Shrink { inode, .. }
+            | MicroOpKind::Allocate { inode, .. }
+            | MicroOpKind::SetXattr { inode, .. }
+            | MicroOpKind::SetMode { inode, .. } => inode,
+            MicroOpKind::Exchange { first_inode, .. } => first_inode,
         }
     }
 }

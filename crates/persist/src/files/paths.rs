@@ -12,7 +12,7 @@ pub(super) struct Paths<'a> {
 }
 
 /// Directories within each other; a tree of names is never this deep.
-const MOST_DEEP: usize = 512;
+const MAX_DEEP: usize = 512;
 
 impl<'a> Paths<'a> {
     pub fn name(&mut self, inode: InodeId, slot: Slot<'a>, is_directory: bool) {
@@ -46,7 +46,7 @@ impl<'a> Paths<'a> {
         let mut parts = vec![slot.name];
         let mut directory = slot.directory;
         while let Some(slot) = self.names.get(&directory)
-            && parts.len() < MOST_DEEP
+            && parts.len() < MAX_DEEP
         {
             parts.push(slot.name);
             directory = slot.directory;

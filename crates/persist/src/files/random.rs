@@ -1,6 +1,6 @@
 //! The graph against the reference, and laws that all models keep, over random small programs.
 
-use super::litmus::{self, File, How, Litmus, Op};
+use super::litmus::{self, Litmus, LitmusFile, LitmusOp, WriteFlags};
 use super::reference::{ALL, Reference};
 use super::{Change, Data, FileWalker, Filler, Model, Object, PatchSource, Tree, Trees};
 use crate::graph::{Cut, NodeId, Walker as _};
@@ -10,17 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const FILES: [&str; 4] = ["f", "g", "d/f", "e/g"];
 
-fn setup() -> Vec<Op> {
-    let create = |path: &str| Op::Create {
+fn setup() -> Vec<LitmusOp> {
+    let create = |path: &str| LitmusOp::Create {
         path: path.to_owned(),
     };
-    let fill = |path: &str, bytes: Vec<u8>| Op::Append {
-        file: File::Path(path.to_owned()),
+    let fill = |path: &str, bytes: Vec<u8>| LitmusOp::Append {
+        file: LitmusFile::Path(path.to_owned()),
         bytes,
-        how: How::Plain,
+        how: WriteFlags::Plain,
     };
     vec![
-        Op::Mkdir {
+        LitmusOp::Mkdir {
             path: "d".to_owned(),
         },
         create("f"),
@@ -29,30 +29,30 @@ fn setup() -> Vec<Op> {
     ]
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = LitmusOp> {
     let path = || prop::sample::select(FILES.to_vec()).prop_map(str::to_owned);
-    let file = || path().prop_map(File::Path);
+    let file = || path().prop_map(LitmusFile::Path);
     let directory = || prop::sample::select(vec![".", "d", "e"]).prop_map(str::to_owned);
     let letter = || prop::sample::select(vec![b'A', b'B', b'C']);
     let offset = prop::sample::select(vec![0u64, 1, 300, 600, 700, 4000, 4096]);
     let how = prop::sample::select(vec![
-        How::Plain,
-        How::Plain,
-        How::Plain,
-        How::Dsync,
-        How::Sync,
+        WriteFlags::Plain,
+        WriteFlags::Plain,
+        WriteFlags::Plain,
+        WriteFlags::Dsync,
+        WriteFlags::Sync,
     ]);
     let size = prop::sample::select(vec![0u64, 1, 100, 600, 4096, 5000]);
     prop_oneof![
-        2 => path().prop_map(|path| Op::Create { path }),
-        1 => Just(Op::Mkdir { path: "e".to_owned() }),
-        1 => (file(), path()).prop_map(|(file, path)| Op::Link { file, path }),
-        2 => path().prop_map(|path| Op::Unlink { path }),
-        3 => (path(), path()).prop_map(|(from, to)| Op::Rename { from, to }),
-        1 => Just(Op::Rename { from: "d".to_owned(), to: "e".to_owned() }),
-        1 => (path(), path()).prop_map(|(first, second)| Op::Exchange { first, second }),
+        2 => path().prop_map(|path| LitmusOp::Create { path }),
+        1 => Just(LitmusOp::Mkdir { path: "e".to_owned() }),
+        1 => (file(), path()).prop_map(|(file, path)| LitmusOp::Link { file, path }),
+        2 => path().prop_map(|path| LitmusOp::Unlink { path }),
+        3 => (path(), path()).prop_map(|(from, to)| LitmusOp::Rename { from, to }),
+        1 => Just(LitmusOp::Rename { from: "d".to_owned(), to: "e".to_owned() }),
+        1 => (path(), path()).prop_map(|(first, second)| LitmusOp::Exchange { first, second }),
         5 => (file(), offset, letter(), 1..300usize, how.clone()).prop_map(
-            |(file, offset, letter, length, how)| Op::Write {
+            |(file, offset, letter, length, how)| LitmusOp::Write {
                 file,
                 offset,
                 bytes: vec![letter; length],
@@ -61,43 +61,43 @@ fn op() -> impl Strategy<Value = Op> {
         ),
         3 => (file(), letter(), 1..100usize, how).prop_map(|(file, letter, length, how)| {
             let bytes = vec![letter; length];
-            Op::Append { file, bytes, how }
+            LitmusOp::Append { file, bytes, how }
         }),
-        3 => (file(), size).prop_map(|(file, size)| Op::Truncate { file, size }),
-        1 => file().prop_map(|file| Op::Allocate {
+        3 => (file(), size).prop_map(|(file, size)| LitmusOp::Truncate { file, size }),
+        1 => file().prop_map(|file| LitmusOp::Allocate {
             file,
             offset: 0,
             length: 4096,
             what: Allocation::PunchHole,
         }),
-        1 => file().prop_map(|file| Op::Allocate {
+        1 => file().prop_map(|file| LitmusOp::Allocate {
             file,
             offset: 0,
             length: 8192,
             what: Allocation::Reserve,
         }),
-        1 => file().prop_map(|file| Op::Chmod { file, mode: 0o600 }),
-        2 => file().prop_map(|file| Op::Fsync { file }),
-        1 => file().prop_map(|file| Op::Fdatasync { file }),
-        2 => directory().prop_map(|path| Op::Fsync { file: File::Path(path) }),
-        1 => Just(Op::Sync),
+        1 => file().prop_map(|file| LitmusOp::Chmod { file, mode: 0o600 }),
+        2 => file().prop_map(|file| LitmusOp::Fsync { file }),
+        1 => file().prop_map(|file| LitmusOp::Fdatasync { file }),
+        2 => directory().prop_map(|path| LitmusOp::Fsync { file: LitmusFile::Path(path) }),
+        1 => Just(LitmusOp::Sync),
     ]
 }
 
 /// As many operations of the list as make sense one after the other.
-fn program(ops: Vec<Op>) -> Litmus {
-    let mut sensible: Vec<Op> = Vec::new();
+fn program(ops: Vec<LitmusOp>) -> Litmus {
+    let mut sensible: Vec<LitmusOp> = Vec::new();
     for op in ops {
         let confused = match &op {
-            Op::Rename { from, to } => from == to || from == "d" && uses(&sensible, "e"),
-            Op::Exchange { first, second } => first == second,
-            Op::Link { file, path } => {
-                let there = Op::Fsync {
-                    file: File::Path(path.clone()),
+            LitmusOp::Rename { from, to } => from == to || from == "d" && uses(&sensible, "e"),
+            LitmusOp::Exchange { first, second } => first == second,
+            LitmusOp::Link { file, path } => {
+                let there = LitmusOp::Fsync {
+                    file: LitmusFile::Path(path.clone()),
                 };
-                *file == File::Path(path.clone()) || runs(&sensible, there)
+                *file == LitmusFile::Path(path.clone()) || runs(&sensible, there)
             }
-            Op::Fsync { .. } | Op::Fdatasync { .. } => false,
+            LitmusOp::Fsync { .. } | LitmusOp::Fdatasync { .. } => false,
             _ => false,
         };
         if !confused && runs(&sensible, op.clone()) {
@@ -107,15 +107,15 @@ fn program(ops: Vec<Op>) -> Litmus {
     Litmus::new("random", setup(), sensible).expect("each operation was tried")
 }
 
-fn runs(program: &[Op], op: Op) -> bool {
+fn runs(program: &[LitmusOp], op: LitmusOp) -> bool {
     let mut longer = program.to_vec();
     longer.push(op);
     Litmus::new("random", setup(), longer).is_ok()
 }
 
-fn uses(program: &[Op], path: &str) -> bool {
+fn uses(program: &[LitmusOp], path: &str) -> bool {
     program.iter().any(|op| match op {
-        Op::Mkdir { path: made } => made == path,
+        LitmusOp::Mkdir { path: made } => made == path,
         _ => false,
     })
 }
@@ -137,12 +137,12 @@ fn programs(length: usize) -> impl Strategy<Value = Program> {
 }
 
 /// More states than this, and a program is not for comparing all of them.
-const MOST_STATES: u64 = 3000;
+const MAX_STATES: u64 = 3000;
 
 /// All states now, or nothing if there are too many.
 fn states<'a>(walker: &FileWalker<'a>, trees: &mut Trees<'a>) -> Option<BTreeSet<String>> {
     let frontier = walker.frontier();
-    if frontier.count().value > MOST_STATES.into() {
+    if frontier.count().value > MAX_STATES.into() {
         return None;
     }
     let mut states = BTreeSet::new();
@@ -223,7 +223,7 @@ fn all_states<'a>(name: &str, before: &Before<'a>, calls: &[Call<'a>]) -> Option
     let mut walker = FileWalker::new(&model, before);
     for call in calls {
         walker.begin(call);
-        if walker.frontier().count().value > MOST_STATES.into() {
+        if walker.frontier().count().value > MAX_STATES.into() {
             return None;
         }
         walker.end(call);

@@ -1,7 +1,7 @@
 //! What each sync covers, when it has returned.
 
 use super::model::{Fdatasync, Fsync, FsyncDirectory};
-use super::op::{Kind, MicroOp};
+use super::op::{MicroOp, MicroOpKind};
 use super::order::Order;
 use super::walker::FileWalker;
 use crate::graph::NodeId;
@@ -171,26 +171,28 @@ impl<'a> FileWalker<'a> {
     /// Whether a sync of a range of a file covers one of its nodes.
     fn is_in(&self, node: NodeId, range: Range, attributes: bool) -> bool {
         match self.nodes[node.index()].kind {
-            Kind::Write {
+            MicroOpKind::Write {
                 offset, data, grow, ..
             } => {
                 offset < range.to && range.from < offset + data.len()
                     || grow.is_some_and(|grow| grow.from < range.to)
             }
             // What has its place in the journal is written with it, whatever the range.
-            Kind::Grow { from, .. } => from < range.to || self.order.is_in_journal(node),
-            Kind::Shrink { to, .. } => to < range.to || self.order.is_in_journal(node),
-            Kind::Allocate { offset, .. } => offset < range.to || self.order.is_in_journal(node),
-            Kind::SetXattr { .. } | Kind::SetMode { .. } => attributes,
-            Kind::Create { .. }
-            | Kind::Reserved { .. }
-            | Kind::Link { .. }
-            | Kind::Unlink { .. }
-            | Kind::Rename { .. }
-            | Kind::RenameTarget { .. }
-            | Kind::RenameSource { .. }
-            | Kind::Exchange { .. }
-            | Kind::ExchangeHalf { .. } => false,
+            MicroOpKind::Grow { from, .. } => from < range.to || self.order.is_in_journal(node),
+            MicroOpKind::Shrink { to, .. } => to < range.to || self.order.is_in_journal(node),
+            MicroOpKind::Allocate { offset, .. } => {
+                offset < range.to || self.order.is_in_journal(node)
+            }
+            MicroOpKind::SetXattr { .. } | MicroOpKind::SetMode { .. } => attributes,
+            MicroOpKind::Create { .. }
+            | MicroOpKind::Reserved { .. }
+            | MicroOpKind::Link { .. }
+            | MicroOpKind::Unlink { .. }
+            | MicroOpKind::Rename { .. }
+            | MicroOpKind::RenameTarget { .. }
+            | MicroOpKind::RenameSource { .. }
+            | MicroOpKind::Exchange { .. }
+            | MicroOpKind::ExchangeHalf { .. } => false,
         }
     }
 
@@ -211,7 +213,7 @@ impl<'a> FileWalker<'a> {
             };
             let is_new = inode.names.iter().any(|node| {
                 let kind = &self.nodes[node.index()].kind;
-                matches!(kind, Kind::Link { .. }) && self.order.is_pending(*node)
+                matches!(kind, MicroOpKind::Link { .. }) && self.order.is_pending(*node)
             });
             if is_new {
                 for node in &inode.names {
@@ -251,30 +253,35 @@ impl<'a> FileWalker<'a> {
             }
             let kind = &self.nodes[node.index()].kind;
             match *kind {
-                Kind::Rename { from, to, .. } if to.directory == id && from.directory != id => {
+                MicroOpKind::Rename { from, to, .. }
+                    if to.directory == id && from.directory != id =>
+                {
                     cover.halves.push(*node);
                 }
-                Kind::Create { .. }
-                | Kind::Reserved { .. }
-                | Kind::Rename { .. }
-                | Kind::Link { .. }
-                | Kind::Unlink { .. }
-                | Kind::RenameTarget { .. }
-                | Kind::RenameSource { .. }
-                | Kind::Exchange { .. }
-                | Kind::ExchangeHalf { .. }
-                | Kind::Write { .. }
-                | Kind::Grow { .. }
-                | Kind::Shrink { .. }
-                | Kind::Allocate { .. }
-                | Kind::SetXattr { .. }
-                | Kind::SetMode { .. } => cover.nodes.push(*node),
+                MicroOpKind::Create { .. }
+                | MicroOpKind::Reserved { .. }
+                | MicroOpKind::Rename { .. }
+                | MicroOpKind::Link { .. }
+                | MicroOpKind::Unlink { .. }
+                | MicroOpKind::RenameTarget { .. }
+                | MicroOpKind::RenameSource { .. }
+                | MicroOpKind::Exchange { .. }
+                | MicroOpKind::ExchangeHalf { .. }
+                | MicroOpKind::Write { .. }
+                | MicroOpKind::Grow { .. }
+                | MicroOpKind::Shrink { .. }
+                | MicroOpKind::Allocate { .. }
+                | MicroOpKind::SetXattr { .. }
+                | MicroOpKind::SetMode { .. } => cover.nodes.push(*node),
             }
             let named = self.inode(kind.inode()).into_iter();
             let own = named.flat_map(|inode| &inode.own);
             cover.nodes.extend(own.filter(|node| {
                 let kind = &self.nodes[node.index()].kind;
-                matches!(kind, Kind::SetXattr { .. } | Kind::SetMode { .. })
+                matches!(
+                    kind,
+                    MicroOpKind::SetXattr { .. } | MicroOpKind::SetMode { .. }
+                )
             }));
         }
     }
@@ -283,7 +290,7 @@ impl<'a> FileWalker<'a> {
     /// it, which was kept free for this.
     fn halve(&mut self, node: NodeId) {
         let op = &mut self.nodes[node.index()];
-        let Kind::Rename {
+        let MicroOpKind::Rename {
             from,
             to,
             inode,
@@ -292,14 +299,14 @@ impl<'a> FileWalker<'a> {
         else {
             return;
         };
-        op.kind = Kind::RenameTarget {
+        op.kind = MicroOpKind::RenameTarget {
             from,
             to,
             inode,
             victim,
         };
         let source = NodeId(node.0 + 1);
-        self.nodes[source.index()].kind = Kind::RenameSource { from, to, inode };
+        self.nodes[source.index()].kind = MicroOpKind::RenameSource { from, to, inode };
         // What happened to the old name before concerns the half that removes it.
         let needs = self.order.needs(node).iter().copied();
         let needs: Vec<NodeId> = needs
@@ -320,20 +327,20 @@ fn directories(op: &MicroOp<'_>) -> impl Iterator<Item = InodeId> {
 /// Names that a call changes of which this is a part.
 fn slots<'a>(op: &MicroOp<'a>) -> [Option<Slot<'a>>; 2] {
     match op.kind {
-        Kind::Link { slot, .. } | Kind::Unlink { slot, .. } | Kind::ExchangeHalf { slot, .. } => {
-            [Some(slot), None]
-        }
-        Kind::Rename { from, to, .. }
-        | Kind::RenameTarget { from, to, .. }
-        | Kind::RenameSource { from, to, .. } => [Some(from), Some(to)],
-        Kind::Exchange { first, second, .. } => [Some(first), Some(second)],
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => [None, None],
+        MicroOpKind::Link { slot, .. }
+        | MicroOpKind::Unlink { slot, .. }
+        | MicroOpKind::ExchangeHalf { slot, .. } => [Some(slot), None],
+        MicroOpKind::Rename { from, to, .. }
+        | MicroOpKind::RenameTarget { from, to, .. }
+        | MicroOpKind::RenameSource { from, to, .. } => [Some(from), Some(to)],
+        MicroOpKind::Exchange { first, second, .. } => [Some(first), Some(second)],
+        MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. }
+        | MicroOpKind::Write { .. }
+        | MicroOpKind::Grow { .. }
+        | MicroOpKind::Shrink { .. }
+        | MicroOpKind::Allocate { .. }
+        | MicroOpKind::SetXattr { .. }
+        | MicroOpKind::SetMode { .. } => [None, None],
     }
 }

@@ -240,10 +240,12 @@ fn a_long_write_is_cut_into_so_many_runs() {
         for (order, effects) in (1..).zip(&calls) {
             walker.feed(&call(order, effects.clone()));
         }
-        let data = walker
-            .nodes()
-            .iter()
-            .filter(|op| matches!(op.kind, Kind::Write { .. } | Kind::Grow { .. }));
+        let data = walker.nodes().iter().filter(|op| {
+            matches!(
+                op.kind,
+                MicroOpKind::Write { .. } | MicroOpKind::Grow { .. }
+            )
+        });
         let count = data.count();
         assert!((1..=most).contains(&count), "{name}: {count}");
     }

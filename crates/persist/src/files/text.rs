@@ -1,6 +1,6 @@
 //! Micro-operations in words, for reports.
 
-use super::op::{BLOCK_BYTES, Kind, MicroOp};
+use super::op::{BLOCK_BYTES, MicroOp, MicroOpKind};
 use crate::graph::NodeId;
 
 impl MicroOp<'_> {
@@ -8,23 +8,23 @@ impl MicroOp<'_> {
     pub fn text(&self) -> String {
         let path = &self.path;
         match self.kind {
-            Kind::Create { .. } => format!("the file `{path}`"),
-            Kind::Link { .. } => format!("the entry `{path}`"),
-            Kind::Unlink { .. } => format!("the removal of `{path}`"),
-            Kind::Rename { from, .. } => {
+            MicroOpKind::Create { .. } => format!("the file `{path}`"),
+            MicroOpKind::Link { .. } => format!("the entry `{path}`"),
+            MicroOpKind::Unlink { .. } => format!("the removal of `{path}`"),
+            MicroOpKind::Rename { from, .. } => {
                 let from = String::from_utf8_lossy(from.name);
                 format!("the rename of `{from}` to `{path}`")
             }
-            Kind::RenameTarget { .. } => format!("the entry `{path}` by rename"),
-            Kind::RenameSource { .. } | Kind::Reserved { .. } => {
+            MicroOpKind::RenameTarget { .. } => format!("the entry `{path}` by rename"),
+            MicroOpKind::RenameSource { .. } | MicroOpKind::Reserved { .. } => {
                 format!("the removal of `{path}` by rename")
             }
-            Kind::Exchange { first, .. } => {
+            MicroOpKind::Exchange { first, .. } => {
                 let first = String::from_utf8_lossy(first.name);
                 format!("the exchange of `{first}` and `{path}`")
             }
-            Kind::ExchangeHalf { .. } => format!("the entry `{path}` by exchange"),
-            Kind::Write { offset, data, .. } => {
+            MicroOpKind::ExchangeHalf { .. } => format!("the entry `{path}` by exchange"),
+            MicroOpKind::Write { offset, data, .. } => {
                 let blocks = blocks(offset, data.len());
                 match (blocks, data.len()) {
                     (1, bytes) if bytes < BLOCK_BYTES => {
@@ -35,16 +35,18 @@ impl MicroOp<'_> {
                     }
                 }
             }
-            Kind::Grow { to, .. } => format!("the size of `{path}` ({})", counted(to, "byte")),
-            Kind::Shrink { to, .. } => {
+            MicroOpKind::Grow { to, .. } => {
+                format!("the size of `{path}` ({})", counted(to, "byte"))
+            }
+            MicroOpKind::Shrink { to, .. } => {
                 format!("the truncation of `{path}` to {}", counted(to, "byte"))
             }
-            Kind::Allocate { .. } => format!("the change of extents of `{path}`"),
-            Kind::SetXattr { name, .. } => {
+            MicroOpKind::Allocate { .. } => format!("the change of extents of `{path}`"),
+            MicroOpKind::SetXattr { name, .. } => {
                 let name = String::from_utf8_lossy(name);
                 format!("the attribute `{name}` of `{path}`")
             }
-            Kind::SetMode { .. } => format!("the mode of `{path}`"),
+            MicroOpKind::SetMode { .. } => format!("the mode of `{path}`"),
         }
     }
 }
@@ -89,7 +91,7 @@ pub fn describe(nodes: &[MicroOp<'_>], ids: &[NodeId]) -> Vec<String> {
 pub fn needs_split_rename(nodes: &[MicroOp<'_>], lost: &[NodeId]) -> bool {
     lost.iter().any(|target| {
         let op = &nodes[target.index()];
-        let Kind::RenameTarget { from, inode, .. } = op.kind else {
+        let MicroOpKind::RenameTarget { from, inode, .. } = op.kind else {
             return false;
         };
         // The halves of a rename are next to each other.
@@ -98,7 +100,7 @@ pub fn needs_split_rename(nodes: &[MicroOp<'_>], lost: &[NodeId]) -> bool {
             let half = nodes.get(source.index()).map(|op| op.kind);
             let is_source = matches!(
                 half,
-                Some(Kind::RenameSource { from: own, inode: of, .. }) if own == from && of == inode
+                Some(MicroOpKind::RenameSource { from: own, inode: of, .. }) if own == from && of == inode
             );
             is_source && !lost.contains(&source)
         })
@@ -106,7 +108,10 @@ pub fn needs_split_rename(nodes: &[MicroOp<'_>], lost: &[NodeId]) -> bool {
 }
 
 fn is_content(op: &MicroOp<'_>) -> bool {
-    matches!(op.kind, Kind::Write { .. } | Kind::Grow { .. })
+    matches!(
+        op.kind,
+        MicroOpKind::Write { .. } | MicroOpKind::Grow { .. }
+    )
 }
 
 fn describe_content(nodes: &[MicroOp<'_>], group: &[NodeId]) -> String {
@@ -116,7 +121,7 @@ fn describe_content(nodes: &[MicroOp<'_>], group: &[NodeId]) -> String {
     let (mut bytes, mut touched, mut last, mut size) = (0, 0, None, None);
     for id in group {
         match nodes[id.index()].kind {
-            Kind::Write {
+            MicroOpKind::Write {
                 offset, data, grow, ..
             } => {
                 bytes += data.len();
@@ -128,20 +133,20 @@ fn describe_content(nodes: &[MicroOp<'_>], group: &[NodeId]) -> String {
                 last = Some((offset + data.len() - 1) / BLOCK_BYTES);
                 size = size.max(grow.map(|grow| grow.to));
             }
-            Kind::Grow { to, .. } => size = size.max(Some(to)),
-            Kind::Create { .. }
-            | Kind::Reserved { .. }
-            | Kind::Link { .. }
-            | Kind::Unlink { .. }
-            | Kind::Rename { .. }
-            | Kind::RenameTarget { .. }
-            | Kind::RenameSource { .. }
-            | Kind::Exchange { .. }
-            | Kind::ExchangeHalf { .. }
-            | Kind::Shrink { .. }
-            | Kind::Allocate { .. }
-            | Kind::SetXattr { .. }
-            | Kind::SetMode { .. } => {}
+            MicroOpKind::Grow { to, .. } => size = size.max(Some(to)),
+            MicroOpKind::Create { .. }
+            | MicroOpKind::Reserved { .. }
+            | MicroOpKind::Link { .. }
+            | MicroOpKind::Unlink { .. }
+            | MicroOpKind::Rename { .. }
+            | MicroOpKind::RenameTarget { .. }
+            | MicroOpKind::RenameSource { .. }
+            | MicroOpKind::Exchange { .. }
+            | MicroOpKind::ExchangeHalf { .. }
+            | MicroOpKind::Shrink { .. }
+            | MicroOpKind::Allocate { .. }
+            | MicroOpKind::SetXattr { .. }
+            | MicroOpKind::SetMode { .. } => {}
         }
     }
     let path = &nodes[group[0].index()].path;

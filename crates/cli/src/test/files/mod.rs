@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use crashpoint_blocks::LabError;
 use crashpoint_cc::locate;
-use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files, behaviours};
+use crashpoint_check::files::{CheckSetup, FileChecker, FileMedium, FileOracle, behaviours};
 use crashpoint_check::journal::Identity;
 use crashpoint_check::judge::first_difference;
+use crashpoint_check::medium::{Checker as _, Medium as _};
 use crashpoint_check::minimise;
 use crashpoint_check::plan::Budget;
 use crashpoint_check::server::Limits;
-use crashpoint_check::subject::{Checker as _, Subject as _};
 use crashpoint_check::timeline::Phase;
 use crashpoint_persist::files::{Model, ModelError};
 use crashpoint_persist::graph::NodeId;
@@ -227,7 +227,9 @@ impl Test<'_> {
         let before = recording.before();
         let calls: Vec<Call<'_>> = recording.calls().collect();
         let oracle = self.oracle()?;
-        let files = clock.time("analyse", || Files::new(&before, &calls, model, oracle));
+        let files = clock.time("analyse", || {
+            FileMedium::new(&before, &calls, model, oracle)
+        });
         if oracle == FileOracle::WholeFiles && files.versions.is_empty() {
             return Err(FilesError::NothingToJudge.into());
         }
@@ -252,7 +254,7 @@ impl Test<'_> {
         }
         let progress = Progress::new(files.points(), output);
         let search = Search {
-            subject: &files,
+            medium: &files,
             limits: Budget {
                 states: self.settings.test.states.unwrap_or(0),
                 states_per_point: self.settings.test.states_per_point.unwrap_or(0),
@@ -437,13 +439,13 @@ fn shown_by(name: &str) -> String {
 /// The checker on what the workload left, with nothing lost: twice, and content both times. How
 /// long it took.
 fn without_crash<'a>(
-    files: &Files<'a>,
+    files: &FileMedium<'a>,
     checker: &mut FileChecker<'_, 'a>,
 ) -> Result<Duration, TestError> {
     let layout = files.after();
     let phase = match files.outputs() {
-        0 => Phase::In(0),
-        outputs => Phase::After(outputs as u32 - 1),
+        0 => Phase::InFlight(0),
+        outputs => Phase::Returned(outputs as u32 - 1),
     };
     let mut slowest = Duration::ZERO;
     for _ in 0..2 {

@@ -10,10 +10,10 @@
 use std::time::{Duration, Instant};
 
 use crashpoint_check::explore::{self, Exploration, Watcher};
-use crashpoint_check::files::{CheckSetup, FileChecker, Files};
+use crashpoint_check::files::{CheckSetup, FileChecker, FileMedium};
+use crashpoint_check::medium::Checker as _;
 use crashpoint_check::plan::Budget;
 use crashpoint_check::server::Limits;
-use crashpoint_check::subject::Checker as _;
 use crashpoint_report::{Finding, Location, Rule};
 use crashpoint_states::{Bounded, Strategy};
 use crashpoint_trace::files::{Call, Effect, FileRecording};
@@ -31,7 +31,7 @@ pub fn rule() -> Rule {
 pub struct Remarks<'r, 'a> {
     pub test: &'r Test<'r>,
     pub recording: &'a FileRecording,
-    pub files: &'r Files<'a>,
+    pub files: &'r FileMedium<'a>,
     pub setup: &'r CheckSetup,
     pub limits: Limits,
 }
@@ -128,7 +128,7 @@ impl<'a> Remarks<'_, 'a> {
     fn fails(&self, calls: &[Call<'_>], time: Option<Duration>) -> Result<bool, TestError> {
         let settings = &self.test.settings.test;
         let files = self.files;
-        let mut without = Files::new(files.before, calls, files.model, files.oracle);
+        let mut without = FileMedium::new(files.before, calls, files.model, files.oracle);
         // A sync also says that a version is complete: what counts as one stays the same.
         without.versions.clone_from(&files.versions);
         let jobs = settings.workers();
@@ -139,7 +139,7 @@ impl<'a> Remarks<'_, 'a> {
             *checker.limits() = self.limits;
         }
         let exploration = Exploration {
-            subject: &without,
+            medium: &without,
             limits: Budget {
                 states: settings.states.unwrap_or(0),
                 states_per_point: settings.states_per_point.unwrap_or(0),

@@ -1,12 +1,12 @@
 //! From causes to findings about files: which calls, where in the program, what a crash leaves, what
 //! would prevent it, and which file systems allow it.
 
-use crashpoint_check::files::oracle::acknowledged_story;
-use crashpoint_check::files::{FileChecker, FileOracle, Files, Layout, behaviours};
+use crashpoint_check::files::oracle::acknowledged_output;
+use crashpoint_check::files::{FileChecker, FileMedium, FileOracle, Layout, behaviours};
 use crashpoint_check::launch::Paths;
-use crashpoint_check::minimise::{Cause, Causes, Kind};
-use crashpoint_check::server::{End, Ended};
-use crashpoint_check::subject::{Checker as _, Content as _, Subject as _};
+use crashpoint_check::medium::{Checker as _, DurableState as _, Medium as _};
+use crashpoint_check::minimise::{Cause, CauseKind, Causes};
+use crashpoint_check::server::{FinishedRun, RunEnd};
 use crashpoint_check::timeline::Phase;
 use crashpoint_persist::files::{MicroOp, Model};
 use crashpoint_persist::graph::NodeId;
@@ -43,16 +43,16 @@ const MODELS: [&str; 6] = [
 pub struct Teller<'t, 'a> {
     pub test: &'t Test<'t>,
     pub recording: &'a FileRecording,
-    pub files: &'t Files<'a>,
+    pub files: &'t FileMedium<'a>,
 }
 
 /// What a check says, in a sentence.
-pub fn verdict(files: &Files<'_>, phase: Phase, ended: &Ended) -> String {
-    verdict_of(files, files.printed(files.list(phase)), ended)
+pub fn verdict(files: &FileMedium<'_>, phase: Phase, ended: &FinishedRun) -> String {
+    verdict_of(files, files.printed(files.suffix(phase)), ended)
 }
 
 /// The same, after this was printed.
-pub fn verdict_of(files: &Files<'_>, printed: &[u8], ended: &Ended) -> String {
+pub fn verdict_of(files: &FileMedium<'_>, printed: &[u8], ended: &FinishedRun) -> String {
     let said = [&ended.stderr, &ended.stdout].into_iter().find_map(|text| {
         let text = String::from_utf8_lossy(text).into_owned();
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -64,22 +64,22 @@ pub fn verdict_of(files: &Files<'_>, printed: &[u8], ended: &Ended) -> String {
             let lines = String::from_utf8_lossy(&ended.stderr);
             lines.lines().collect::<Vec<_>>().join("; ")
         }
-        (FileOracle::Acknowledged, End::Exited(0)) => {
-            acknowledged_story(&files.printed, printed, &ended.stdout)
+        (FileOracle::Acknowledged, RunEnd::Exited(0)) => {
+            acknowledged_output(&files.printed, printed, &ended.stdout)
         }
         (FileOracle::Acknowledged | FileOracle::Checker, end) => format!("the checker {end}{said}"),
     }
 }
 
-fn category(files: &Files<'_>, cause: &Cause, ended: &Ended) -> &'static str {
+fn category(files: &FileMedium<'_>, cause: &Cause, ended: &FinishedRun) -> &'static str {
     match (ended.end, files.oracle) {
-        (End::Killed { .. }, _) => "crash in recovery",
-        (End::TimedOut, _) => "hang",
-        (End::TooMuchOutput, _) => "endless output",
-        (End::Exited(_), FileOracle::WholeFiles) => "damaged file",
-        (End::Exited(_), FileOracle::Checker | FileOracle::Acknowledged) => match cause.kind {
-            Kind::Durability => "lost",
-            Kind::Ordering | Kind::Atomicity => "inconsistent",
+        (RunEnd::Killed { .. }, _) => "crash in recovery",
+        (RunEnd::TimedOut, _) => "hang",
+        (RunEnd::TooMuchOutput, _) => "endless output",
+        (RunEnd::Exited(_), FileOracle::WholeFiles) => "damaged file",
+        (RunEnd::Exited(_), FileOracle::Checker | FileOracle::Acknowledged) => match cause.kind {
+            CauseKind::Durability => "lost",
+            CauseKind::Ordering | CauseKind::Atomicity => "inconsistent",
         },
     }
 }
@@ -222,7 +222,7 @@ impl<'a> Teller<'_, 'a> {
             let here = || std::env::current_dir().unwrap_or_default();
             description.directory = directory.unwrap_or_else(|_| here());
         }
-        let printed = self.files.printed(self.files.list(cause.state.phase));
+        let printed = self.files.printed(self.files.suffix(cause.state.phase));
         let written = replay::write(folder, &description, layout, printed, &self.files.printed);
         written.map_err(|source| FilesError::Io {
             path: folder.to_owned(),
@@ -249,18 +249,20 @@ impl<'a> Teller<'_, 'a> {
         spots
     }
 
-    fn finding(&self, cause: &Cause, ended: &Ended, folder: &str) -> Finding {
+    fn finding(&self, cause: &Cause, ended: &FinishedRun, folder: &str) -> Finding {
         let main = match cause.kind {
-            Kind::Ordering | Kind::Atomicity => cause.ahead.or(cause.needed.first().copied()),
-            Kind::Durability => cause.needed.first().copied(),
+            CauseKind::Ordering | CauseKind::Atomicity => {
+                cause.ahead.or(cause.needed.first().copied())
+            }
+            CauseKind::Durability => cause.needed.first().copied(),
         };
         let phase = cause.state.phase;
         let (operation, acknowledged) = match phase {
             Phase::Opening => (None, false),
-            Phase::In(operation) | Phase::Amid { operation, .. } => {
+            Phase::InFlight(operation) | Phase::Overlapping { operation, .. } => {
                 (self.operation(operation), false)
             }
-            Phase::After(operation) => (self.operation(operation), true),
+            Phase::Returned(operation) => (self.operation(operation), true),
         };
         let syncs = fix::syncs(self.files, cause);
         let call = main.map(|node| self.call(node));
@@ -326,15 +328,15 @@ impl<'a> Teller<'_, 'a> {
         let lost = words::all_lost(cause.needed.iter().map(|id| self.op(*id)));
         let ahead = cause.ahead.map(|node| self.call(node).text);
         match (cause.kind, ahead) {
-            (Kind::Ordering, Some(ahead)) => {
+            (CauseKind::Ordering, Some(ahead)) => {
                 format!("`{ahead}` can be durable without {lost}")
             }
-            (Kind::Ordering, None) => format!("{lost} can be lost alone"),
-            (Kind::Durability, _) => format!("{lost} can be lost after it was acknowledged"),
-            (Kind::Atomicity, Some(ahead)) => {
+            (CauseKind::Ordering, None) => format!("{lost} can be lost alone"),
+            (CauseKind::Durability, _) => format!("{lost} can be lost after it was acknowledged"),
+            (CauseKind::Atomicity, Some(ahead)) => {
                 format!("a crash right after `{ahead}` leaves what is neither old nor new")
             }
-            (Kind::Atomicity, None) => "a crash leaves what is neither old nor new".to_owned(),
+            (CauseKind::Atomicity, None) => "a crash leaves what is neither old nor new".to_owned(),
         }
     }
 
@@ -354,14 +356,18 @@ impl<'a> Teller<'_, 'a> {
             is_store(ahead) && cause.needed.iter().all(later)
         });
         match cause.kind {
-            Kind::Atomicity if turned => "no sync helps where it is: store (2) before (1), and \
+            CauseKind::Atomicity if turned => {
+                "no sync helps where it is: store (2) before (1), and \
                                           sync in between unless both lie in one sector; or keep \
                                           a journal"
-                .to_owned(),
-            Kind::Atomicity => "no sync helps: write a new file, sync it and rename it over the \
+                    .to_owned()
+            }
+            CauseKind::Atomicity => {
+                "no sync helps: write a new file, sync it and rename it over the \
                                 old one, or keep a journal"
-                .to_owned(),
-            Kind::Ordering | Kind::Durability => {
+                    .to_owned()
+            }
+            CauseKind::Ordering | CauseKind::Durability => {
                 "make it durable, by a sync that covers it, before anything builds on it".to_owned()
             }
         }
@@ -419,10 +425,10 @@ impl<'a> Teller<'_, 'a> {
                 .filter(|id| self.op(**id).call == self.op(node).call);
             let what = words::all_lost(of_call.map(|id| self.op(*id)));
             let text = match cause.kind {
-                Kind::Ordering | Kind::Durability => {
+                CauseKind::Ordering | CauseKind::Durability => {
                     format!("`{}`: {what} is lost", call.text)
                 }
-                Kind::Atomicity => format!("`{}` would make it whole", call.text),
+                CauseKind::Atomicity => format!("`{}` would make it whole", call.text),
             };
             add(step(node, text));
         }

@@ -12,7 +12,7 @@
 //! custom where there are too many combinations.
 //!
 //! A loop that has gone round for the last time is not like one that goes on
-//! ([`super::plan::goes_on`]): whether it does is a fate too, and so is what became of all that is
+//! ([`super::plan::loop_continues`]): whether it does is a fate too, and so is what became of all that is
 //! pending elsewhere. What was acknowledged must not be lost, so a lost node of which the program has
 //! acknowledged something since is told apart from one that was still under way.
 //!
@@ -23,7 +23,7 @@
 //! before others have shown their parts. A set that is harmless in the first instance and not in a
 //! later one, because of what lies there or what was done before.
 
-use super::plan::{Behaviour, goes_on};
+use super::plan::{Behaviour, loop_continues};
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use itertools::Itertools as _;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
@@ -48,23 +48,23 @@ pub enum Others {
 
 /// Places of a behaviour that have fates of their own; of more, neighbours share one, so that what a
 /// state costs is bounded.
-const MOST_PLACES: usize = 128;
+const MAX_PLACES: usize = 128;
 
 /// So many fates are looked at by threes.
-const MOST_BY_THREES: usize = 32;
+const MAX_BY_THREES: usize = 32;
 
 /// What became of a behaviour's places, and what is true of all of it: a number for each, ascending.
 #[derive(Clone, Debug)]
-pub struct Fates(Vec<u64>);
+pub struct Assignment(Vec<u64>);
 
-impl Fates {
+impl Assignment {
     /// Of a state that loses these of a behaviour's nodes, after so many events.
     pub fn new(
         behaviour: &Behaviour,
         lost: &FxHashSet<NodeId>,
         order: u64,
         others: Others,
-    ) -> Fates {
+    ) -> Assignment {
         let mut numbers: FxHashMap<u64, usize> = FxHashMap::default();
         let mut sites: Vec<u64> = Vec::new();
         for origin in &behaviour.origins {
@@ -73,7 +73,7 @@ impl Fates {
                 sites.len() - 1
             });
         }
-        let together = sites.len().div_ceil(MOST_PLACES).max(1);
+        let together = sites.len().div_ceil(MAX_PLACES).max(1);
         let issued = || {
             let nodes = behaviour.nodes.iter().zip(&behaviour.origins);
             nodes.filter(|(_, origin)| origin.order <= order)
@@ -82,7 +82,7 @@ impl Fates {
         for (node, origin) in issued() {
             let fate = match lost.contains(node) {
                 false => Fate::Kept,
-                true if origin.told <= order => Fate::LostAfterwards,
+                true if origin.acknowledged_at <= order => Fate::LostAfterwards,
                 true => Fate::Lost,
             };
             let fates = &mut places[numbers[&origin.site] / together];
@@ -90,19 +90,21 @@ impl Fates {
                 fates.insert(place, fate);
             }
         }
-        let goes_on =
-            goes_on(issued().map(|(_, origin)| (origin.site, origin.again && origin.told > order)));
+        let loop_continues = loop_continues(
+            issued()
+                .map(|(_, origin)| (origin.site, origin.recurs && origin.acknowledged_at > order)),
+        );
         let firsts = sites.iter().step_by(together);
         let mut fates: Vec<u64> = firsts.zip(&places).map(hash_of).collect();
-        fates.push(hash_of((others, goes_on)));
+        fates.push(hash_of((others, loop_continues)));
         fates.sort_unstable();
-        Fates(fates)
+        Assignment(fates)
     }
 
     /// Each few of them: all if there are no more than that.
     fn together(&self) -> impl Iterator<Item = u64> + '_ {
         let few = match self.0.len() {
-            0..=MOST_BY_THREES => self.0.len().min(3),
+            0..=MAX_BY_THREES => self.0.len().min(3),
             _ => 2,
         };
         self.0.iter().combinations(few).map(hash_of)
@@ -117,16 +119,16 @@ fn hash_of(value: impl Hash) -> u64 {
 
 /// What was chosen so far.
 #[derive(Clone, Debug, Default)]
-pub struct Chosen {
-    /// Fates that were seen together.
+pub struct Coverage {
+    /// Values that were seen together.
     together: FxHashSet<u64>,
     /// With when it was.
     states: FxHashSet<(u64, Cut)>,
 }
 
-impl Chosen {
+impl Coverage {
     /// Whether a state shows anything new. Asked again, it says the same.
-    pub fn choose(&mut self, fates: &Fates, at: u64, cut: &Cut) -> bool {
+    pub fn choose(&mut self, fates: &Assignment, at: u64, cut: &Cut) -> bool {
         let state = (at, cut.clone());
         let known = self.together.len();
         self.together.extend(fates.together());
@@ -146,16 +148,16 @@ pub fn lost(frontier: &Frontier, cut: &Cut) -> FxHashSet<NodeId> {
 #[cfg(test)]
 mod tests {
     use super::super::facts::NEVER;
-    use super::super::plan::Origin;
+    use super::super::plan::NodeOrigin;
     use super::*;
 
     /// Nodes from these sites, issued one after the other; the second is acknowledged at 5.
     fn behaviour(sites: &[u64]) -> Behaviour {
-        let origin = |(order, site): (u64, &u64)| Origin {
+        let origin = |(order, site): (u64, &u64)| NodeOrigin {
             site: *site,
             order,
-            told: if order == 1 { 5 } else { NEVER },
-            again: false,
+            acknowledged_at: if order == 1 { 5 } else { NEVER },
+            recurs: false,
         };
         Behaviour {
             of: 0,
@@ -170,17 +172,17 @@ mod tests {
 
     fn fates(sites: &[u64], lost: &[u32], order: u64) -> FxHashSet<u64> {
         let lost = lost.iter().copied().map(NodeId).collect();
-        let fates = Fates::new(&behaviour(sites), &lost, order, Others::Kept);
+        let fates = Assignment::new(&behaviour(sites), &lost, order, Others::Kept);
         fates.together().collect()
     }
 
     /// Which of these states are chosen, one after the other.
     fn chosen<const N: usize>(sites: &[u64], lost: [&[u32]; N]) -> [bool; N] {
-        let mut chosen = Chosen::default();
+        let mut chosen = Coverage::default();
         let mut number = 0;
         lost.map(|lost| {
             let lost = lost.iter().copied().map(NodeId).collect();
-            let fates = Fates::new(&behaviour(sites), &lost, 4, Others::Kept);
+            let fates = Assignment::new(&behaviour(sites), &lost, 4, Others::Kept);
             number += 1;
             let cut = Cut(vec![number]);
             let is_chosen = chosen.choose(&fates, 4, &cut);
@@ -250,17 +252,17 @@ mod tests {
 
     #[test]
     fn of_many_places_neighbours_share_a_fate_and_losing_any_of_them_is_seen() {
-        let sites: Vec<u64> = (0..10 * MOST_PLACES as u64).collect();
-        let none = Fates::new(
+        let sites: Vec<u64> = (0..10 * MAX_PLACES as u64).collect();
+        let none = Assignment::new(
             &behaviour(&sites),
             &FxHashSet::default(),
             1 << 20,
             Others::Kept,
         );
-        assert_eq!(none.0.len(), MOST_PLACES + 1);
+        assert_eq!(none.0.len(), MAX_PLACES + 1);
         for lost in [0, 7, 1000, sites.len() as u32 - 1] {
             let lost = FxHashSet::from_iter([NodeId(lost)]);
-            let one = Fates::new(&behaviour(&sites), &lost, 1 << 20, Others::Kept);
+            let one = Assignment::new(&behaviour(&sites), &lost, 1 << 20, Others::Kept);
             let differ = one.0.iter().filter(|fate| !none.0.contains(fate));
             assert_eq!(differ.count(), 1);
         }

@@ -1,35 +1,36 @@
 //! What is crashed, as the search for crash states sees it: memory or files.
 //!
-//! A [`Subject`] is a recording under a model: the moments at which power may fail, and what each
-//! may lose. A [`Content`] is what is durable at one of them; what a crash state has on top of it is
+//! A [`Medium`] is a recording under a model: the moments at which power may fail, and what each
+//! may lose. A [`DurableState`] is what is durable at one of them; what a crash state has on top of it is
 //! a patch. A [`Checker`] has a content of its own, in files, and runs recovery on it.
 
 use crate::image::ImageHash;
 use crate::judge::Observed;
 use crate::pin::Pinned;
-use crate::server::{Ended, Limits};
+use crate::server::{FinishedRun, Limits};
 use crate::table::Key;
-use crate::timeline::{ListId, Moment, Phase, Span};
+use crate::timeline::{CrashPoint, Phase, Span, SuffixId};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::NodeId;
 use std::ops::ControlFlow;
 
 /// Something that a check may read or not: a word of memory, a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(pub u64);
+pub struct ReadLocation(pub u64);
 
 /// Sees moments, and may add nodes that are taken to be durable from there on.
-pub type Show<'s> = dyn FnMut(&Moment<'_>, &mut Vec<NodeId>) -> ControlFlow<()> + 's;
+pub type CrashPointVisitor<'s> =
+    dyn FnMut(&CrashPoint<'_>, &mut Vec<NodeId>) -> ControlFlow<()> + 's;
 
-pub trait Subject: Sync {
+pub trait Medium: Sync {
     type Patch: Send;
-    type Content: Content<Patch = Self::Patch>;
+    type DurableState: DurableState<Patch = Self::Patch>;
 
     /// What was there before the recorded program ran.
-    fn before(&self) -> Self::Content;
+    fn before(&self) -> Self::DurableState;
 
     /// Shows all moments, in order, until `show` breaks off.
-    fn moments(&self, show: &mut Show<'_>);
+    fn crash_points(&self, visit: &mut CrashPointVisitor<'_>);
 
     /// How many moments there are.
     fn points(&self) -> usize;
@@ -44,13 +45,13 @@ pub trait Subject: Sync {
     fn span(&self, operation: u32) -> Span;
 
     /// What runs after a crash in a phase.
-    fn list(&self, phase: Phase) -> ListId;
+    fn suffix(&self, phase: Phase) -> SuffixId;
 
     /// All that a check of a phase depends on.
     fn key(&self, phase: Phase, image: ImageHash) -> Key;
 
     /// Places that may differ between states of a list.
-    fn varying(&self, list: ListId) -> Vec<Place>;
+    fn varying(&self, suffix: SuffixId) -> Vec<ReadLocation>;
 
     /// Nodes that come from one place in the program have the same.
     fn site(&self, node: NodeId) -> u64;
@@ -58,7 +59,7 @@ pub trait Subject: Sync {
     /// Whether two nodes change the same thing.
     fn is_same_place(&self, first: NodeId, second: NodeId) -> bool;
 
-    fn observe(&self, phase: Phase, ended: &Ended) -> Observed;
+    fn observe(&self, phase: Phase, ended: &FinishedRun) -> Observed;
 
     /// Makes of a patch one in which a durable node, the last of its place, was never there; false
     /// where it cannot be told what was there before it.
@@ -68,7 +69,7 @@ pub trait Subject: Sync {
 }
 
 /// What is durable.
-pub trait Content {
+pub trait DurableState {
     type Patch;
 
     /// Goes on to a moment, by which these nodes have persisted. `order` is that of the last event
@@ -83,20 +84,25 @@ pub trait Content {
 
     fn hash_with(&self, patch: &Self::Patch) -> ImageHash;
 
-    fn value(&self, patch: &Self::Patch, place: Place) -> u64;
+    fn value(&self, patch: &Self::Patch, place: ReadLocation) -> u64;
 }
 
 /// Runs recovery on crash states, one at a time.
-pub trait Checker: Content + Send {
+pub trait Checker: DurableState + Send {
     /// Back to what was there before the recorded program ran.
     fn rewind(&mut self) -> Result<(), WorkerError>;
 
     /// `mark`: what it reads is noted.
-    fn run(&mut self, patch: &Self::Patch, phase: Phase, mark: bool) -> Result<Ended, WorkerError>;
+    fn run(
+        &mut self,
+        patch: &Self::Patch,
+        phase: Phase,
+        mark: bool,
+    ) -> Result<FinishedRun, WorkerError>;
 
     /// Which of these places the last marked run read; nothing is known where something may have
     /// been read unseen.
-    fn reads(&self, varying: &[Place]) -> Result<Option<Vec<Place>>, WorkerError>;
+    fn reads(&self, varying: &[ReadLocation]) -> Result<Option<Vec<ReadLocation>>, WorkerError>;
 
     fn limits(&mut self) -> &mut Limits;
 

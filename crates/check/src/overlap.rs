@@ -9,28 +9,28 @@
 //! Where it is not, only how many have begun and returned counts, and every order is taken to be
 //! possible: less is demanded, and nothing wrongly.
 
-use crate::judge::{MOST_AT_ONCE, World, Worlds};
+use crate::judge::{MAX_OVERLAPPING, OutcomeSet, RecoveryOutcome};
 use crate::timeline::Phase;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AtOnce {
+pub struct OverlapGroup {
     count: usize,
     begun: u8,
     returned: u8,
     /// For each, those that had returned when it began.
-    after: [u8; MOST_AT_ONCE],
+    after: [u8; MAX_OVERLAPPING],
     /// A part was called from a place that says nothing.
     is_unknown: bool,
-    /// All worlds in which a crash could leave the program at any time.
-    pub worlds: Worlds,
+    /// All outcomes in which a crash could leave the program at any time.
+    pub outcomes: OutcomeSet,
 }
 
-impl AtOnce {
-    pub fn new(count: usize) -> AtOnce {
-        AtOnce {
-            count: count.clamp(1, MOST_AT_ONCE),
-            worlds: Worlds::DONE,
-            ..AtOnce::default()
+impl OverlapGroup {
+    pub fn new(count: usize) -> OverlapGroup {
+        OverlapGroup {
+            count: count.clamp(1, MAX_OVERLAPPING),
+            outcomes: OutcomeSet::COMMITTED,
+            ..OverlapGroup::default()
         }
     }
 
@@ -43,11 +43,11 @@ impl AtOnce {
         let is_free = |lane: &u8| usize::from(*lane) < self.count && self.begun & (1 << lane) == 0;
         let known = known.filter(is_free);
         self.is_unknown |= known.is_none() && self.count > 1;
-        let lane = known.or_else(|| (0..MOST_AT_ONCE as u8).find(is_free));
+        let lane = known.or_else(|| (0..MAX_OVERLAPPING as u8).find(is_free));
         let lane = lane.unwrap_or_default();
         self.begun |= 1 << lane;
         self.after[usize::from(lane)] = self.returned;
-        self.worlds = self.worlds.union(self.allowed());
+        self.outcomes = self.outcomes.union(self.allowed());
         lane
     }
 
@@ -56,27 +56,27 @@ impl AtOnce {
     }
 
     pub fn have_all_begun(&self) -> bool {
-        self.begun == World::nothing_of(self.count).0
+        self.begun == RecoveryOutcome::all_rolled_back(self.count).0
     }
 
     pub fn have_all_returned(&self) -> bool {
-        self.returned == World::nothing_of(self.count).0
+        self.returned == RecoveryOutcome::all_rolled_back(self.count).0
     }
 
     pub fn phase(&self, operation: u32) -> Phase {
         match (self.have_all_returned(), self.have_all_begun()) {
-            (true, _) => Phase::After(operation),
-            (false, true) if self.returned == 0 => Phase::In(operation),
-            (false, _) => Phase::Amid {
+            (true, _) => Phase::Returned(operation),
+            (false, true) if self.returned == 0 => Phase::InFlight(operation),
+            (false, _) => Phase::Overlapping {
                 operation,
                 allowed: self.allowed(),
             },
         }
     }
 
-    /// Worlds in which a crash may leave the program now.
-    fn allowed(&self) -> Worlds {
-        let all = World::nothing_of(self.count).0;
+    /// Outcomes in which a crash may leave the program now.
+    fn allowed(&self) -> OutcomeSet {
+        let all = RecoveryOutcome::all_rolled_back(self.count).0;
         let fits = |happened: u8| match self.is_unknown {
             true => {
                 let range = self.returned.count_ones()..=self.begun.count_ones();
@@ -84,13 +84,15 @@ impl AtOnce {
             }
             false => self.returned & !happened == 0 && happened & !self.begun == 0,
         };
-        let worlds = (0..=all).filter(|missing| fits(all & !missing));
-        worlds.fold(Worlds::NONE, |worlds, missing| worlds.with(World(missing)))
+        let outcomes = (0..=all).filter(|missing| fits(all & !missing));
+        outcomes.fold(OutcomeSet::NONE, |outcomes, missing| {
+            outcomes.with(RecoveryOutcome(missing))
+        })
     }
 
-    /// All orders in which the operations of a world may have taken place.
-    pub fn orders(&self, world: World) -> Vec<Vec<usize>> {
-        let happened = (0..self.count).filter(|one| world.happened(*one));
+    /// All orders in which the operations of a outcome may have taken place.
+    pub fn orders(&self, outcome: RecoveryOutcome) -> Vec<Vec<usize>> {
+        let happened = (0..self.count).filter(|one| outcome.happened(*one));
         let mut orders = Vec::new();
         self.extend(&mut Vec::new(), &happened.collect::<Vec<_>>(), &mut orders);
         orders
@@ -120,53 +122,56 @@ mod tests {
 
     #[test]
     fn one_operation_is_in_flight_and_then_done() {
-        let mut one = AtOnce::new(1);
+        let mut one = OverlapGroup::new(1);
         assert_eq!(one.begin(None), 0);
-        assert_eq!(one.phase(5), Phase::In(5));
+        assert_eq!(one.phase(5), Phase::InFlight(5));
         one.end(0);
-        assert_eq!(one.phase(5), Phase::After(5));
+        assert_eq!(one.phase(5), Phase::Returned(5));
     }
 
     #[test]
     fn what_has_returned_must_have_happened_and_what_has_not_begun_cannot() {
-        let mut two = AtOnce::new(2);
+        let mut two = OverlapGroup::new(2);
         assert_eq!(two.begin(Some(1)), 1);
-        let only_second = Worlds::NONE.with(World(0b11)).with(World(0b01));
-        let amid = |allowed| Phase::Amid {
+        let only_second = OutcomeSet::NONE
+            .with(RecoveryOutcome(0b11))
+            .with(RecoveryOutcome(0b01));
+        let amid = |allowed| Phase::Overlapping {
             operation: 0,
             allowed,
         };
         assert_eq!(two.phase(0), amid(only_second));
         assert_eq!(two.begin(Some(0)), 0);
-        assert_eq!(two.phase(0), Phase::In(0));
+        assert_eq!(two.phase(0), Phase::InFlight(0));
         two.end(0);
-        let first_is_there = Worlds::DONE.with(World(0b10));
+        let first_is_there = OutcomeSet::COMMITTED.with(RecoveryOutcome(0b10));
         assert_eq!(two.phase(0), amid(first_is_there));
-        assert_eq!(two.orders(World::DONE), [[0, 1], [1, 0]]);
-        assert_eq!(two.orders(World(0b10)), [[0]]);
-        assert_eq!(two.orders(World(0b11)), [Vec::<usize>::new()]);
+        assert_eq!(two.orders(RecoveryOutcome::COMMITTED), [[0, 1], [1, 0]]);
+        assert_eq!(two.orders(RecoveryOutcome(0b10)), [[0]]);
+        assert_eq!(two.orders(RecoveryOutcome(0b11)), [Vec::<usize>::new()]);
     }
 
     #[test]
     fn an_operation_that_began_after_another_returned_took_place_after_it() {
-        let mut two = AtOnce::new(2);
+        let mut two = OverlapGroup::new(2);
         two.begin(Some(1));
         two.end(1);
         two.begin(Some(0));
-        assert_eq!(two.orders(World::DONE), [[1, 0]]);
+        assert_eq!(two.orders(RecoveryOutcome::COMMITTED), [[1, 0]]);
         // The first alone never was possible.
-        assert!(!two.worlds.contains(World(0b10)));
+        assert!(!two.outcomes.contains(RecoveryOutcome(0b10)));
     }
 
     #[test]
     fn calls_that_cannot_be_told_apart_allow_either() {
-        let mut two = AtOnce::new(2);
+        let mut two = OverlapGroup::new(2);
         two.begin(None);
         two.end(0);
         two.begin(None);
         let allowed = two.phase(0).allowed();
-        let worlds = [0b00, 0b01, 0b10, 0b11].map(|world| allowed.contains(World(world)));
-        assert_eq!(worlds, [true, true, true, false]);
-        assert_eq!(two.orders(World::DONE).len(), 2);
+        let outcomes =
+            [0b00, 0b01, 0b10, 0b11].map(|outcome| allowed.contains(RecoveryOutcome(outcome)));
+        assert_eq!(outcomes, [true, true, true, false]);
+        assert_eq!(two.orders(RecoveryOutcome::COMMITTED).len(), 2);
     }
 }

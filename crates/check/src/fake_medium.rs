@@ -1,14 +1,15 @@
-//! A toy for tests: what a run prints is decided by which stores are there.
+//! A medium for tests: what a run prints is decided by which stores are there.
 
 use crate::image::ImageHash;
-use crate::judge::{Observed, World, Worlds};
+use crate::judge::{Observed, OutcomeSet, RecoveryOutcome};
+use crate::medium::{Checker, CrashPointVisitor, DurableState, Medium, ReadLocation};
 use crate::pin::Pinned;
-use crate::server::{End, Ended, Limits};
-use crate::subject::{Checker, Content, Place, Show, Subject};
+use crate::server::{FinishedRun, Limits, RunEnd};
 use crate::table::Key;
-use crate::timeline::{ListId, Moment, Phase, Span};
+use crate::timeline::{CrashPoint, Phase, Span, SuffixId};
 use crate::worker::WorkerError;
 use crashpoint_persist::graph::{Chain, Frontier, NodeId};
+use std::cell::LazyCell;
 use std::time::Duration;
 
 pub const BAD: &[u8] = b"bad";
@@ -16,50 +17,51 @@ pub const OLD: &[u8] = b"old";
 pub const NEW: &[u8] = b"new";
 
 /// Node `i` comes from place `sites[i]`; nothing becomes durable.
-pub struct Toy {
+pub struct FakeMedium {
     pub sites: Vec<u64>,
     pub spans: Vec<Span>,
-    pub moments: Vec<At>,
+    pub crash_points: Vec<FakeCrashPoint>,
     /// What a run prints where these nodes are there.
     pub prints: fn(&[u32]) -> &'static [u8],
 }
 
-pub struct At {
+pub struct FakeCrashPoint {
     pub phase: Phase,
     pub chains: Vec<Vec<u32>>,
 }
 
-impl Subject for Toy {
+impl Medium for FakeMedium {
     type Patch = Vec<NodeId>;
-    type Content = Present;
+    type DurableState = FakeState;
 
-    fn before(&self) -> Present {
-        Present
+    fn before(&self) -> FakeState {
+        FakeState
     }
 
-    fn moments(&self, show: &mut Show<'_>) {
-        for (index, at) in self.moments.iter().enumerate() {
+    fn crash_points(&self, visit: &mut CrashPointVisitor<'_>) {
+        for (index, at) in self.crash_points.iter().enumerate() {
             let chains = at.chains.iter().map(|nodes| Chain {
                 nodes: nodes.iter().map(|id| NodeId(*id)).collect(),
             });
             let frontier = Frontier::new(index as u64, chains.collect(), Vec::new());
-            let moment = Moment {
+            let frontier = || frontier.clone();
+            let point = CrashPoint {
                 index,
                 order: index as u64,
                 phase: at.phase,
-                returned: matches!(at.phase, Phase::After(_)),
-                issued: self.span(at.phase.list().0 - 1).end,
+                returned: matches!(at.phase, Phase::Returned(_)),
+                issued: self.span(at.phase.suffix().0 - 1).end,
                 durable: &[],
-                frontier: &|| frontier.clone(),
+                frontier: LazyCell::new(&frontier),
             };
-            if show(&moment, &mut Vec::new()).is_break() {
+            if visit(&point, &mut Vec::new()).is_break() {
                 return;
             }
         }
     }
 
     fn points(&self) -> usize {
-        self.moments.len()
+        self.crash_points.len()
     }
 
     fn nodes(&self) -> usize {
@@ -74,19 +76,19 @@ impl Subject for Toy {
         self.spans[operation as usize]
     }
 
-    fn list(&self, phase: Phase) -> ListId {
-        phase.list()
+    fn suffix(&self, phase: Phase) -> SuffixId {
+        phase.suffix()
     }
 
     fn key(&self, phase: Phase, image: ImageHash) -> Key {
         Key {
-            list: phase.list(),
+            suffix: phase.suffix(),
             acknowledged: false,
             image,
         }
     }
 
-    fn varying(&self, _: ListId) -> Vec<Place> {
+    fn varying(&self, _: SuffixId) -> Vec<ReadLocation> {
         Vec::new()
     }
 
@@ -98,22 +100,22 @@ impl Subject for Toy {
         false
     }
 
-    fn observe(&self, _: Phase, ended: &Ended) -> Observed {
-        let worlds = match &ended.stdout {
-            printed if printed == OLD => Worlds::NONE.with(World::nothing_of(1)),
-            printed if printed == NEW => Worlds::DONE,
-            _ => Worlds::NONE,
+    fn observe(&self, _: Phase, ended: &FinishedRun) -> Observed {
+        let outcomes = match &ended.stdout {
+            printed if printed == OLD => OutcomeSet::NONE.with(RecoveryOutcome::all_rolled_back(1)),
+            printed if printed == NEW => OutcomeSet::COMMITTED,
+            _ => OutcomeSet::NONE,
         };
         Observed {
-            worlds,
+            outcomes,
             end: ended.end,
         }
     }
 }
 
-pub struct Present;
+pub struct FakeState;
 
-impl Content for Present {
+impl DurableState for FakeState {
     type Patch = Vec<NodeId>;
 
     fn advance(&mut self, _: &[NodeId], _: u64) -> Result<(), WorkerError> {
@@ -132,17 +134,17 @@ impl Content for Present {
         ImageHash(patch.iter().map(|id| 1 << id.0).sum())
     }
 
-    fn value(&self, _: &Vec<NodeId>, _: Place) -> u64 {
+    fn value(&self, _: &Vec<NodeId>, _: ReadLocation) -> u64 {
         0
     }
 }
 
-pub struct Runs {
+pub struct FakeChecker {
     prints: fn(&[u32]) -> &'static [u8],
     limits: Limits,
 }
 
-impl Content for Runs {
+impl DurableState for FakeChecker {
     type Patch = Vec<NodeId>;
 
     fn advance(&mut self, _: &[NodeId], _: u64) -> Result<(), WorkerError> {
@@ -150,31 +152,31 @@ impl Content for Runs {
     }
 
     fn variants(&mut self, kept: &[NodeId]) -> u8 {
-        Present.variants(kept)
+        FakeState.variants(kept)
     }
 
     fn patch(&mut self, kept: &[NodeId], variant: u8) -> Vec<NodeId> {
-        Present.patch(kept, variant)
+        FakeState.patch(kept, variant)
     }
 
     fn hash_with(&self, patch: &Vec<NodeId>) -> ImageHash {
-        Present.hash_with(patch)
+        FakeState.hash_with(patch)
     }
 
-    fn value(&self, patch: &Vec<NodeId>, place: Place) -> u64 {
-        Present.value(patch, place)
+    fn value(&self, patch: &Vec<NodeId>, place: ReadLocation) -> u64 {
+        FakeState.value(patch, place)
     }
 }
 
-impl Checker for Runs {
+impl Checker for FakeChecker {
     fn rewind(&mut self) -> Result<(), WorkerError> {
         Ok(())
     }
 
-    fn run(&mut self, patch: &Vec<NodeId>, _: Phase, _: bool) -> Result<Ended, WorkerError> {
+    fn run(&mut self, patch: &Vec<NodeId>, _: Phase, _: bool) -> Result<FinishedRun, WorkerError> {
         let there: Vec<u32> = patch.iter().map(|id| id.0).collect();
-        Ok(Ended {
-            end: End::Exited(0),
+        Ok(FinishedRun {
+            end: RunEnd::Exited(0),
             stdout: (self.prints)(&there).to_vec(),
             stderr: Vec::new(),
             notes: 0,
@@ -184,7 +186,7 @@ impl Checker for Runs {
         })
     }
 
-    fn reads(&self, _: &[Place]) -> Result<Option<Vec<Place>>, WorkerError> {
+    fn reads(&self, _: &[ReadLocation]) -> Result<Option<Vec<ReadLocation>>, WorkerError> {
         Ok(None)
     }
 
@@ -201,9 +203,9 @@ impl Checker for Runs {
     }
 }
 
-impl Toy {
-    pub fn runs(&self) -> Runs {
-        Runs {
+impl FakeMedium {
+    pub fn checker(&self) -> FakeChecker {
+        FakeChecker {
             prints: self.prints,
             limits: Limits::default(),
         }

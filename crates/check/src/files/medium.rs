@@ -1,4 +1,4 @@
-//! A folder as a [`Subject`]: nodes are what system calls did to files, and a check runs on a folder
+//! A folder as a [`Medium`]: nodes are what system calls did to files, and a check runs on a folder
 //! that is laid out for it.
 //!
 //! Power may fail after every call that changed something, and after every line that the program
@@ -9,22 +9,23 @@ use super::layout::Layout;
 use super::names::Names;
 use super::oracle::{FileOracle, Versions, is_acknowledged};
 use crate::image::ImageHash;
-use crate::judge::{Observed, Worlds};
-use crate::server::{End, Ended};
-use crate::subject::{Content, Place, Show, Subject};
+use crate::judge::{Observed, OutcomeSet};
+use crate::medium::{CrashPointVisitor, DurableState, Medium, ReadLocation};
+use crate::server::{FinishedRun, RunEnd};
 use crate::table::Key;
-use crate::timeline::{ListId, Moment, Phase, Span};
+use crate::timeline::{CrashPoint, Phase, Span, SuffixId};
 use crate::worker::WorkerError;
-use crashpoint_persist::files::{FileWalker, Filler, Kind, MicroOp, Model, Trees};
+use crashpoint_persist::files::{FileWalker, Filler, MicroOp, MicroOpKind, Model, Trees};
 use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_trace::files::{Before, Call, Effect, Stream};
 use rustc_hash::FxHasher;
+use std::cell::LazyCell;
 use std::hash::{Hash as _, Hasher as _};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A recording of system calls under a model.
-pub struct Files<'a> {
+pub struct FileMedium<'a> {
     pub before: &'a Before<'a>,
     pub calls: &'a [Call<'a>],
     pub model: &'a Model,
@@ -40,14 +41,14 @@ pub struct Files<'a> {
     pub(super) names: Names,
 }
 
-impl<'a> Files<'a> {
+impl<'a> FileMedium<'a> {
     pub fn new(
         before: &'a Before<'a>,
         calls: &'a [Call<'a>],
         model: &'a Model,
         oracle: FileOracle,
-    ) -> Files<'a> {
-        let mut files = Files {
+    ) -> FileMedium<'a> {
+        let mut files = FileMedium {
             before,
             calls,
             model,
@@ -101,7 +102,7 @@ impl<'a> Files<'a> {
 
     fn all_versions(&self) -> Versions<'a> {
         let mut versions = Versions::default();
-        let mut content = FileContent::new(self);
+        let mut content = DurableFiles::new(self);
         let before = content.patch(&[], 0);
         versions.note(&before);
         for call in self.calls {
@@ -132,12 +133,12 @@ impl<'a> Files<'a> {
 
     /// The folder after everything, with nothing lost.
     pub fn after(&self) -> Layout<'a> {
-        FileContent::new(self).whole(u64::MAX)
+        DurableFiles::new(self).whole(u64::MAX)
     }
 
     /// What had been printed.
-    pub fn printed(&self, list: ListId) -> &[u8] {
-        let end = (list.0 as usize).checked_sub(1);
+    pub fn printed(&self, suffix: SuffixId) -> &[u8] {
+        let end = (suffix.0 as usize).checked_sub(1);
         &self.printed[..end.map_or(0, |end| self.ends[end])]
     }
 
@@ -175,10 +176,10 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(files: &Files<'a>) -> Walk<'a> {
+    fn new(files: &FileMedium<'a>) -> Walk<'a> {
         Walk {
             walker: FileWalker::new(files.model, files.before),
-            phase: Phase::In(0),
+            phase: Phase::InFlight(0),
             outputs: 0,
             points: 0,
             durable: Vec::new(),
@@ -190,46 +191,47 @@ impl<'a> Walk<'a> {
         &mut self,
         call: &Call<'a>,
         acknowledges: bool,
-        show: &mut Show<'_>,
+        visit: &mut CrashPointVisitor<'_>,
     ) -> ControlFlow<()> {
         let fed = self.walker.begin(call);
         self.order = call.order;
         if fed.changed
-            && let Phase::After(operation) = self.phase
+            && let Phase::Returned(operation) = self.phase
         {
-            self.phase = Phase::In(operation + 1);
+            self.phase = Phase::InFlight(operation + 1);
         }
         // What a sync writes ahead of the rest may be there alone before the next sync.
         if fed.changed || self.walker.completes(call) {
-            let returned = matches!(self.phase, Phase::After(_));
-            self.point(show, returned)?;
+            let returned = matches!(self.phase, Phase::Returned(_));
+            self.point(visit, returned)?;
         }
         self.walker.end(call);
         self.durable.extend(self.walker.take_durable());
         if acknowledges {
-            self.phase = Phase::After(self.outputs);
+            self.phase = Phase::Returned(self.outputs);
             self.outputs += 1;
             if !self.walker.is_quiet() {
-                self.point(show, true)?;
+                self.point(visit, true)?;
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn point(&mut self, show: &mut Show<'_>, returned: bool) -> ControlFlow<()> {
+    fn point(&mut self, visit: &mut CrashPointVisitor<'_>, returned: bool) -> ControlFlow<()> {
         let walker = &self.walker;
-        let moment = Moment {
+        let frontier = || walker.crash_frontier();
+        let point = CrashPoint {
             index: self.points,
             order: self.order,
             phase: self.phase,
             returned,
             issued: walker.nodes().len(),
             durable: &self.durable,
-            frontier: &|| walker.frontier(),
+            frontier: LazyCell::new(&frontier),
         };
         self.points += 1;
         let mut assumed = Vec::new();
-        let next = show(&moment, &mut assumed);
+        let next = visit(&point, &mut assumed);
         for node in assumed {
             self.walker.assume_durable(node);
         }
@@ -238,18 +240,18 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl<'a> Subject for Files<'a> {
+impl<'a> Medium for FileMedium<'a> {
     type Patch = Layout<'a>;
-    type Content = FileContent<'a>;
+    type DurableState = DurableFiles<'a>;
 
-    fn before(&self) -> FileContent<'a> {
-        FileContent::new(self)
+    fn before(&self) -> DurableFiles<'a> {
+        DurableFiles::new(self)
     }
 
-    fn moments(&self, show: &mut Show<'_>) {
+    fn crash_points(&self, visit: &mut CrashPointVisitor<'_>) {
         let mut walk = Walk::new(self);
         for call in self.calls {
-            if walk.step(call, self.acknowledges(call), show).is_break() {
+            if walk.step(call, self.acknowledges(call), visit).is_break() {
                 return;
             }
         }
@@ -272,23 +274,25 @@ impl<'a> Subject for Files<'a> {
         self.spans[operation as usize]
     }
 
-    fn list(&self, phase: Phase) -> ListId {
+    fn suffix(&self, phase: Phase) -> SuffixId {
         match phase {
-            Phase::Opening => ListId(0),
-            Phase::In(operation) | Phase::Amid { operation, .. } => ListId(operation),
-            Phase::After(operation) => ListId(operation + 1),
+            Phase::Opening => SuffixId(0),
+            Phase::InFlight(operation) | Phase::Overlapping { operation, .. } => {
+                SuffixId(operation)
+            }
+            Phase::Returned(operation) => SuffixId(operation + 1),
         }
     }
 
     fn key(&self, phase: Phase, image: ImageHash) -> Key {
         Key {
-            list: self.list(phase),
+            suffix: self.suffix(phase),
             acknowledged: false,
             image,
         }
     }
 
-    fn varying(&self, _: ListId) -> Vec<Place> {
+    fn varying(&self, _: SuffixId) -> Vec<ReadLocation> {
         Vec::new()
     }
 
@@ -309,42 +313,42 @@ impl<'a> Subject for Files<'a> {
         is_content(first) == is_content(second) && first.inode() == second.inode()
     }
 
-    fn observe(&self, phase: Phase, ended: &Ended) -> Observed {
-        let fine = ended.end == End::Exited(0)
+    fn observe(&self, phase: Phase, ended: &FinishedRun) -> Observed {
+        let fine = ended.end == RunEnd::Exited(0)
             && match self.oracle {
                 FileOracle::Checker | FileOracle::WholeFiles => true,
                 FileOracle::Acknowledged => {
-                    let printed = self.printed(self.list(phase));
+                    let printed = self.printed(self.suffix(phase));
                     is_acknowledged(&self.printed, printed, &ended.stdout)
                 }
             };
         Observed {
-            worlds: match fine {
-                true => Worlds::ALL,
-                false => Worlds::NONE,
+            outcomes: match fine {
+                true => OutcomeSet::ALL,
+                false => OutcomeSet::NONE,
             },
             end: ended.end,
         }
     }
 }
 
-fn is_content(kind: &Kind<'_>) -> bool {
+fn is_content(kind: &MicroOpKind<'_>) -> bool {
     match kind {
-        Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => true,
-        Kind::Link { .. }
-        | Kind::Unlink { .. }
-        | Kind::Rename { .. }
-        | Kind::RenameTarget { .. }
-        | Kind::RenameSource { .. }
-        | Kind::Exchange { .. }
-        | Kind::ExchangeHalf { .. }
-        | Kind::Create { .. }
-        | Kind::Reserved { .. } => false,
+        MicroOpKind::Write { .. }
+        | MicroOpKind::Grow { .. }
+        | MicroOpKind::Shrink { .. }
+        | MicroOpKind::Allocate { .. }
+        | MicroOpKind::SetXattr { .. }
+        | MicroOpKind::SetMode { .. } => true,
+        MicroOpKind::Link { .. }
+        | MicroOpKind::Unlink { .. }
+        | MicroOpKind::Rename { .. }
+        | MicroOpKind::RenameTarget { .. }
+        | MicroOpKind::RenameSource { .. }
+        | MicroOpKind::Exchange { .. }
+        | MicroOpKind::ExchangeHalf { .. }
+        | MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. } => false,
     }
 }
 
@@ -353,7 +357,7 @@ fn is_content(kind: &Kind<'_>) -> bool {
 /// It follows the recording by itself: what a call was made of may be decided by a later one (a
 /// rename that comes apart), so that nodes are what they are at a moment.
 #[derive(Clone)]
-pub struct FileContent<'a> {
+pub struct DurableFiles<'a> {
     walker: FileWalker<'a>,
     trees: Trees<'a>,
     calls: &'a [Call<'a>],
@@ -365,9 +369,9 @@ pub struct FileContent<'a> {
     last: Arc<[MicroOp<'a>]>,
 }
 
-impl<'a> FileContent<'a> {
-    fn new(files: &Files<'a>) -> FileContent<'a> {
-        FileContent {
+impl<'a> DurableFiles<'a> {
+    fn new(files: &FileMedium<'a>) -> DurableFiles<'a> {
+        DurableFiles {
             walker: FileWalker::new(files.model, files.before),
             trees: Trees::new(files.model, files.before),
             calls: files.calls,
@@ -410,7 +414,7 @@ fn filler(variant: u8) -> Filler {
     }
 }
 
-impl<'a> Content for FileContent<'a> {
+impl<'a> DurableState for DurableFiles<'a> {
     type Patch = Layout<'a>;
 
     fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), WorkerError> {
@@ -440,7 +444,7 @@ impl<'a> Content for FileContent<'a> {
         patch.hash
     }
 
-    fn value(&self, patch: &Layout<'a>, place: Place) -> u64 {
+    fn value(&self, patch: &Layout<'a>, place: ReadLocation) -> u64 {
         patch.value(place)
     }
 }
