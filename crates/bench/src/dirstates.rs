@@ -3,8 +3,8 @@
 
 use crate::timing::rounded;
 use crate::{Error, Options};
+use crashpoint_check::engine::medium::{DurableState as _, Medium as _};
 use crashpoint_check::files::{FileMedium, FileOracle, Folder, Layout};
-use crashpoint_check::medium::{DurableState as _, Medium as _};
 use crashpoint_persist::files::Model;
 use crashpoint_states::{Bounded, Strategy as _};
 use crashpoint_trace::files::{

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use crashpoint_abi::Level;
-use crashpoint_check::judge::MAX_OVERLAPPING;
+use crashpoint_check::engine::outcome::MAX_OVERLAPPING;
 
 use crate::exit;
 use crate::filter::{Kind, Range};

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use crashpoint_abi::env;
 use crashpoint_cc::locate;
-use crashpoint_check::image::Patch;
-use crashpoint_check::judge::{Observed, first_difference};
-use crashpoint_check::launch::Paths;
-use crashpoint_check::server::{FinishedRun, Limits};
-use crashpoint_check::spawned::Spawned;
-use crashpoint_check::worker::{Manner, Suffix, Worker, WorkerError};
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::outcome::Observed;
+use crashpoint_check::memory::image::Patch;
+use crashpoint_check::memory::worker::{Manner, Suffix, Worker};
+use crashpoint_check::process::launch::Paths;
+use crashpoint_check::process::output::first_difference;
+use crashpoint_check::process::run::{FinishedRun, Limits};
+use crashpoint_check::process::spawned::Spawned;
 
 use crate::arguments;
 use crate::exit::{Ending, Exit};
@@ -28,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Locate(#[from] locate::Error),
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Worker(#[from] CheckError),
     #[error("could not start `{program}`: {source}")]
     Start { program: String, source: io::Error },
     #[error("{}: {source}", path.display())]
@@ -125,7 +127,7 @@ fn of_files(
         ..Limits::default()
     };
     let ended = Spawned::new(command, Vec::new()).run(&limits);
-    let ended = ended.map_err(WorkerError::from)?;
+    let ended = ended.map_err(CheckError::from)?;
     output.print(&String::from_utf8_lossy(&ended.stdout))?;
     let said = String::from_utf8_lossy(&ended.stderr);
     if !said.is_empty() {
@@ -190,7 +192,9 @@ fn once(stored: &Stored, scratch: &Path) -> Result<FinishedRun, Error> {
 
 fn observe(stored: &Stored, ended: &FinishedRun) -> Observed {
     let description = &stored.description;
-    let observed = Observed::new(description.oracle, ended, description.references.as_ref());
+    let observed = description
+        .oracle
+        .observe(ended, description.references.as_ref());
     match description.recovery {
         Some(recovery) => recovery.observe(observed),
         None => observed,

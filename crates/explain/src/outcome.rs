@@ -1,9 +1,10 @@
 //! What a crash looks like from outside: in a word, what was expected, and what was found.
 
-use crashpoint_check::judge::{Oracle, Reference, References, first_difference, lines};
-use crashpoint_check::minimise::{Cause, CauseKind};
-use crashpoint_check::plan::TestPlan;
-use crashpoint_check::server::{FinishedRun, RunEnd};
+use crashpoint_check::engine::minimise::{Cause, CauseKind};
+use crashpoint_check::memory::judge::{Oracle, Reference, References};
+use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::process::output::{first_difference, lines};
+use crashpoint_check::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::graph::Model;
 use crashpoint_report::Location;
 

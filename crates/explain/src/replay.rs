@@ -6,16 +6,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crashpoint_check::image::{FileShape, Image};
-use crashpoint_check::judge::{Oracle, References};
-use crashpoint_check::launch::{Command, Launch, Paths};
-use crashpoint_check::minimise::{Cause, CrashState};
-use crashpoint_check::output::Ignored;
-use crashpoint_check::plan::{Recovery, TestPlan};
-use crashpoint_check::pool::{Pool, moved};
-use crashpoint_check::server::{FinishedRun, Limits};
-use crashpoint_check::timeline::{Phase, SuffixId};
-use crashpoint_check::worker::{self, RecordedMapping, Setup};
+use crashpoint_check::engine::crash_points::{Phase, SuffixId};
+use crashpoint_check::engine::minimise::{Cause, CrashState};
+use crashpoint_check::memory::image::{FileShape, Image};
+use crashpoint_check::memory::judge::{Oracle, References};
+use crashpoint_check::memory::plan::{Recovery, TestPlan};
+use crashpoint_check::memory::pool::{Pool, moved};
+use crashpoint_check::memory::worker::{self, RecordedMapping, Setup};
+use crashpoint_check::process::launch::{Command, Launch, Paths};
+use crashpoint_check::process::output::Ignored;
+use crashpoint_check::process::run::{FinishedRun, Limits};
 use crashpoint_trace::FileIndex;
 use serde::{Deserialize, Serialize};
 

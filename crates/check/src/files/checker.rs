@@ -5,14 +5,15 @@ use super::folder::Folder;
 use super::layout::{Layout, SHAPE, place_of};
 use super::medium::{DurableFiles, FileMedium};
 use super::oracle::FileOracle;
-use crate::image::ImageHash;
-use crate::launch::{Launch, Paths};
-use crate::medium::{Checker, DurableState, Medium as _, ReadLocation};
-use crate::pin::{self, Pinned};
-use crate::runner::Runner;
-use crate::server::{FinishedRun, Limits, ServerError, ServerSetup};
-use crate::timeline::{Phase, SuffixId};
-use crate::worker::WorkerError;
+use crate::engine::crash_points::{Phase, SuffixId};
+use crate::engine::medium::{
+    CheckError, Checker, DurableState, Medium as _, ReadLocation, StateHash,
+};
+use crate::process::launch::{Launch, Paths};
+use crate::process::pin::{self, Pinned};
+use crate::process::run::{FinishedRun, Limits};
+use crate::process::runner::Runner;
+use crate::process::server::{ServerError, ServerSetup};
 use crashpoint_persist::graph::NodeId;
 use std::ffi::OsString;
 use std::io;
@@ -54,9 +55,9 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         scratch: &Path,
         number: usize,
         workers: usize,
-    ) -> Result<FileChecker<'f, 'a>, WorkerError> {
+    ) -> Result<FileChecker<'f, 'a>, CheckError> {
         let scratch = scratch.join(format!("w{number}"));
-        let error = |source| WorkerError::Files {
+        let error = |source| CheckError::Files {
             folder: scratch.clone(),
             source,
         };
@@ -86,7 +87,7 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         Ok(checker)
     }
 
-    fn serve(&mut self) -> Result<(), WorkerError> {
+    fn serve(&mut self) -> Result<(), CheckError> {
         let Some(command) = &self.setup.command else {
             return Ok(());
         };
@@ -103,18 +104,18 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         Ok(())
     }
 
-    fn error(&self) -> impl FnOnce(io::Error) -> WorkerError + use<> {
+    fn error(&self) -> impl FnOnce(io::Error) -> CheckError + use<> {
         let folder = self.scratch.clone();
-        move |source| WorkerError::Files { folder, source }
+        move |source| CheckError::Files { folder, source }
     }
 
     /// The folder with a state in it, for as long as nothing else is checked.
-    pub fn lay(&mut self, layout: &Layout<'a>) -> Result<&Path, WorkerError> {
+    pub fn lay(&mut self, layout: &Layout<'a>) -> Result<&Path, CheckError> {
         self.folder.lay(layout).map_err(self.error())?;
         Ok(self.folder.path())
     }
 
-    fn say_printed(&mut self, suffix: SuffixId) -> Result<(), WorkerError> {
+    fn say_printed(&mut self, suffix: SuffixId) -> Result<(), CheckError> {
         if self.suffix != Some(suffix) {
             let printed = self.files.printed(suffix);
             std::fs::write(&self.paths.printed, printed).map_err(self.error())?;
@@ -124,7 +125,7 @@ impl<'f, 'a> FileChecker<'f, 'a> {
     }
 
     /// A check may take its server with it. That is no verdict: it gets another chance.
-    fn run_stubbornly(&mut self) -> Result<FinishedRun, WorkerError> {
+    fn run_stubbornly(&mut self) -> Result<FinishedRun, CheckError> {
         let limits = self.limits;
         let runner = self.runner.as_mut().expect("there is a command");
         match runner.run(0, &limits) {
@@ -140,7 +141,7 @@ impl<'f, 'a> FileChecker<'f, 'a> {
 
     /// Files that were read, and all that is not in files: who looks at one of these things in a
     /// folder looks at it by names, sizes and modes.
-    fn note_reads(&mut self, layout: &Layout<'a>) -> Result<(), WorkerError> {
+    fn note_reads(&mut self, layout: &Layout<'a>) -> Result<(), CheckError> {
         let read = self.folder.read_since().map_err(self.error())?;
         let mut places: Vec<ReadLocation> = vec![SHAPE];
         for path in read {
@@ -158,7 +159,7 @@ impl<'f, 'a> FileChecker<'f, 'a> {
 impl<'a> DurableState for FileChecker<'_, 'a> {
     type Patch = Layout<'a>;
 
-    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), WorkerError> {
+    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), CheckError> {
         self.content.advance(nodes, order)
     }
 
@@ -170,7 +171,7 @@ impl<'a> DurableState for FileChecker<'_, 'a> {
         self.content.patch(kept, variant)
     }
 
-    fn hash_with(&self, patch: &Layout<'a>) -> ImageHash {
+    fn hash_with(&self, patch: &Layout<'a>) -> StateHash {
         self.content.hash_with(patch)
     }
 
@@ -180,7 +181,7 @@ impl<'a> DurableState for FileChecker<'_, 'a> {
 }
 
 impl Checker for FileChecker<'_, '_> {
-    fn rewind(&mut self) -> Result<(), WorkerError> {
+    fn rewind(&mut self) -> Result<(), CheckError> {
         self.content = self.files.before();
         Ok(())
     }
@@ -190,7 +191,7 @@ impl Checker for FileChecker<'_, '_> {
         patch: &Self::Patch,
         phase: Phase,
         mark: bool,
-    ) -> Result<FinishedRun, WorkerError> {
+    ) -> Result<FinishedRun, CheckError> {
         self.read = None;
         if self.files.oracle == FileOracle::WholeFiles {
             return Ok(self.files.versions.check(patch));
@@ -204,7 +205,7 @@ impl Checker for FileChecker<'_, '_> {
         Ok(ended)
     }
 
-    fn reads(&self, _: &[ReadLocation]) -> Result<Option<Vec<ReadLocation>>, WorkerError> {
+    fn reads(&self, _: &[ReadLocation]) -> Result<Option<Vec<ReadLocation>>, CheckError> {
         Ok(self.read.clone())
     }
 

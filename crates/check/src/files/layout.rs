@@ -1,7 +1,6 @@
 //! A directory tree as a list of what lies where, for laying it out and for telling two apart.
 
-use crate::image::ImageHash;
-use crate::medium::ReadLocation;
+use crate::engine::medium::{ReadLocation, StateHash};
 use crashpoint_persist::files::{Content, Object, Tree};
 use crashpoint_trace::files::{InodeId, InodeKind};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -75,7 +74,7 @@ pub struct Layout<'a> {
     /// A directory comes before what is in it, the folder itself first.
     pub items: Vec<Item<'a>>,
     index: FxHashMap<PathBuf, usize>,
-    pub hash: ImageHash,
+    pub hash: StateHash,
     shape: u64,
 }
 
@@ -107,7 +106,7 @@ impl<'a> Layout<'a> {
         let paths = items.iter().enumerate();
         Layout {
             index: paths.map(|(at, item)| (item.path.clone(), at)).collect(),
-            hash: ImageHash(tree.hash()),
+            hash: StateHash(tree.hash()),
             shape: shape(&items),
             items,
         }

@@ -8,18 +8,15 @@
 use super::layout::Layout;
 use super::names::Names;
 use super::oracle::{FileOracle, Versions, is_acknowledged};
-use crate::image::ImageHash;
-use crate::judge::{Observed, OutcomeSet};
-use crate::medium::{CrashPointVisitor, DurableState, Medium, ReadLocation};
-use crate::server::{FinishedRun, RunEnd};
-use crate::table::Key;
-use crate::timeline::{CrashPoint, Phase, Span, SuffixId};
-use crate::worker::WorkerError;
+use crate::engine::crash_points::{CrashPointVisitor, CrashPoints, Phase, Span, SuffixId};
+use crate::engine::medium::{CheckError, DurableState, Medium, ReadLocation, StateHash};
+use crate::engine::outcome::{Observed, OutcomeSet};
+use crate::engine::result_table::Key;
+use crate::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::files::{FileWalker, Filler, MicroOp, MicroOpKind, Model, Trees};
 use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_trace::files::{Before, Call, Effect, Stream};
 use rustc_hash::FxHasher;
-use std::cell::LazyCell;
 use std::hash::{Hash as _, Hasher as _};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -73,7 +70,7 @@ impl<'a> FileMedium<'a> {
     fn survey(&mut self) {
         let mut walk = Walk::new(self);
         for call in self.calls {
-            let issued = walk.walker.nodes().len();
+            let issued = walk.points.walker.nodes().len();
             let _ = walk.step(call, self.acknowledges(call), &mut |_, _| {
                 ControlFlow::Continue(())
             });
@@ -86,8 +83,8 @@ impl<'a> FileMedium<'a> {
             }
         }
         let begin = self.spans.last().map_or(0, |span| span.end);
-        let nodes: Arc<[MicroOp<'a>]> = walk.walker.nodes().into();
-        let points = walk.points;
+        let nodes: Arc<[MicroOp<'a>]> = walk.points.walker.nodes().into();
+        let points = walk.points.count();
         self.spans.push(Span {
             begin,
             end: nodes.len(),
@@ -167,23 +164,16 @@ fn stdout<'c>(call: &'c Call<'_>) -> impl Iterator<Item = &'c [u8]> {
 
 /// One way through the recording.
 struct Walk<'a> {
-    walker: FileWalker<'a>,
-    phase: Phase,
+    points: CrashPoints<FileWalker<'a>>,
     outputs: u32,
-    points: usize,
-    durable: Vec<NodeId>,
-    order: u64,
 }
 
 impl<'a> Walk<'a> {
     fn new(files: &FileMedium<'a>) -> Walk<'a> {
+        let walker = FileWalker::new(files.model, files.before);
         Walk {
-            walker: FileWalker::new(files.model, files.before),
-            phase: Phase::InFlight(0),
+            points: CrashPoints::new(walker, Phase::InFlight(0)),
             outputs: 0,
-            points: 0,
-            durable: Vec::new(),
-            order: 0,
         }
     }
 
@@ -191,52 +181,31 @@ impl<'a> Walk<'a> {
         &mut self,
         call: &Call<'a>,
         acknowledges: bool,
-        visit: &mut CrashPointVisitor<'_>,
+        visitor: &mut CrashPointVisitor<'_>,
     ) -> ControlFlow<()> {
-        let fed = self.walker.begin(call);
-        self.order = call.order;
+        let points = &mut self.points;
+        let fed = points.walker.begin(call);
+        points.order = call.order;
         if fed.changed
-            && let Phase::Returned(operation) = self.phase
+            && let Phase::Returned(operation) = points.phase
         {
-            self.phase = Phase::InFlight(operation + 1);
+            points.phase = Phase::InFlight(operation + 1);
         }
         // What a sync writes ahead of the rest may be there alone before the next sync.
-        if fed.changed || self.walker.completes(call) {
-            let returned = matches!(self.phase, Phase::Returned(_));
-            self.point(visit, returned)?;
+        if fed.changed || points.walker.completes(call) {
+            let returned = matches!(points.phase, Phase::Returned(_));
+            points.visit(visitor, returned)?;
         }
-        self.walker.end(call);
-        self.durable.extend(self.walker.take_durable());
+        points.walker.end(call);
+        points.note_durable();
         if acknowledges {
-            self.phase = Phase::Returned(self.outputs);
+            points.phase = Phase::Returned(self.outputs);
             self.outputs += 1;
-            if !self.walker.is_quiet() {
-                self.point(visit, true)?;
+            if !points.walker.is_quiet() {
+                points.visit(visitor, true)?;
             }
         }
         ControlFlow::Continue(())
-    }
-
-    fn point(&mut self, visit: &mut CrashPointVisitor<'_>, returned: bool) -> ControlFlow<()> {
-        let walker = &self.walker;
-        let frontier = || walker.crash_frontier();
-        let point = CrashPoint {
-            index: self.points,
-            order: self.order,
-            phase: self.phase,
-            returned,
-            issued: walker.nodes().len(),
-            durable: &self.durable,
-            frontier: LazyCell::new(&frontier),
-        };
-        self.points += 1;
-        let mut assumed = Vec::new();
-        let next = visit(&point, &mut assumed);
-        for node in assumed {
-            self.walker.assume_durable(node);
-        }
-        self.durable.extend(self.walker.take_durable());
-        next
     }
 }
 
@@ -284,7 +253,7 @@ impl<'a> Medium for FileMedium<'a> {
         }
     }
 
-    fn key(&self, phase: Phase, image: ImageHash) -> Key {
+    fn key(&self, phase: Phase, image: StateHash) -> Key {
         Key {
             suffix: self.suffix(phase),
             acknowledged: false,
@@ -417,7 +386,7 @@ fn filler(variant: u8) -> Filler {
 impl<'a> DurableState for DurableFiles<'a> {
     type Patch = Layout<'a>;
 
-    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), WorkerError> {
+    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), CheckError> {
         self.durable.extend(nodes);
         self.order = self.order.max(order);
         Ok(())
@@ -440,7 +409,7 @@ impl<'a> DurableState for DurableFiles<'a> {
         Layout::of(&tree)
     }
 
-    fn hash_with(&self, patch: &Layout<'a>) -> ImageHash {
+    fn hash_with(&self, patch: &Layout<'a>) -> StateHash {
         patch.hash
     }
 

@@ -12,8 +12,8 @@
 //! empty, zeros, a mixture) is told.
 
 use super::layout::Layout;
-use crate::judge::lines;
-use crate::server::{FinishedRun, RunEnd};
+use crate::process::output::lines;
+use crate::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::files::{Content, Object};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -220,7 +220,7 @@ fn equal_folders_have_equal_hashes_and_places() {
 mod assumed {
     use super::super::{FileMedium, FileOracle};
     use super::initial;
-    use crate::medium::{DurableState as _, Medium as _};
+    use crate::engine::medium::{DurableState as _, Medium as _};
     use crashpoint_persist::files::{MicroOpKind, Model};
     use crashpoint_persist::graph::NodeId;
     use crashpoint_trace::files::{

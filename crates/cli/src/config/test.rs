@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use crashpoint_blocks::FileSystem;
 use crashpoint_check::files::behaviours::Division;
-use crashpoint_check::output::Ignored;
+use crashpoint_check::process::output::Ignored;
 use crashpoint_search::{self as search, ArgumentKind, KeySettings, OperationKind};
 use crashpoint_states::representative::Limits;
 use serde::Deserialize;

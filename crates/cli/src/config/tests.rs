@@ -3,7 +3,7 @@
 use super::*;
 use crashpoint_abi::Level;
 use crashpoint_blocks::FileSystem;
-use crashpoint_check::output::Ignored;
+use crashpoint_check::process::output::Ignored;
 use test::Representatives;
 
 fn load(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, ConfigError> {

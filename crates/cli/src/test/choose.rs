@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum as _;
-use crashpoint_check::plan::TestPlan;
-use crashpoint_check::timeline::{SuffixId, Timeline, Walk};
+use crashpoint_check::engine::crash_points::SuffixId;
+use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::memory::timeline::{Timeline, Walk};
 use crashpoint_flow::Unfollowed;
 use crashpoint_infer::{Inferred, Rule, infer};
 use crashpoint_persist::graph::Model;

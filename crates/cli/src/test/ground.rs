@@ -11,10 +11,11 @@ use std::process::Stdio;
 
 use crashpoint_abi::env;
 use crashpoint_cc::locate;
-use crashpoint_check::judge::first_difference;
-use crashpoint_check::launch::Paths;
-use crashpoint_check::server::{self, Limits, Server, ServerError, ServerSetup};
-use crashpoint_check::worker;
+use crashpoint_check::memory::worker;
+use crashpoint_check::process::launch::Paths;
+use crashpoint_check::process::output::first_difference;
+use crashpoint_check::process::run::{Limits, RunEnd};
+use crashpoint_check::process::server::{Server, ServerError, ServerSetup};
 use crashpoint_trace::Recording;
 
 use super::plan;
@@ -131,7 +132,7 @@ impl<'s> Ground<'s> {
                 other => TargetError::Server(other),
             })?;
         match ended.end {
-            server::RunEnd::Exited(0) => Ok(self.settings.test.ignored.strip(ended.stdout)),
+            RunEnd::Exited(0) => Ok(self.settings.test.ignored.strip(ended.stdout)),
             end => Err(TargetError::Fails {
                 program: command.program(),
                 end: end.to_string(),

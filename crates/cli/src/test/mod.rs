@@ -24,16 +24,17 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crashpoint_check::behaviours::{self, Divided};
-use crashpoint_check::explore::{ExploreError, Explored, Statistics};
-use crashpoint_check::journal::JournalError;
+use crashpoint_check::engine::explore::{ExploreError, Explored, Statistics};
+use crashpoint_check::engine::journal::JournalError;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::minimise::{self, Causes};
 use crashpoint_check::memory::MemoryMedium;
-use crashpoint_check::minimise::{self, Causes};
-use crashpoint_check::plan::TestPlan;
-use crashpoint_check::references::{self, AllReferences, ReferenceError, Unjudged, Why};
-use crashpoint_check::server::Limits;
-use crashpoint_check::timeline::{Timeline, Walk};
-use crashpoint_check::worker::{Worker, WorkerError};
+use crashpoint_check::memory::behaviours::{self, Divided};
+use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::memory::references::{self, AllReferences, ReferenceError, Unjudged, Why};
+use crashpoint_check::memory::timeline::{Timeline, Walk};
+use crashpoint_check::memory::worker::Worker;
+use crashpoint_check::process::run::Limits;
 use crashpoint_report::{ConditionFigures, Finding, Report, Severity, json, junit, sarif};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording};
@@ -74,7 +75,7 @@ pub enum TestError {
     #[error(transparent)]
     Reference(#[from] ReferenceError),
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Worker(#[from] CheckError),
     #[error(transparent)]
     Explore(#[from] ExploreError),
     #[error(transparent)]

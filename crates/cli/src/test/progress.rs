@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crashpoint_check::explore::Watcher;
+use crashpoint_check::engine::explore::Watcher;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::Output;

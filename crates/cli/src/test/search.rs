@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crashpoint_check::explore::{self, Exploration, Explored, Watcher};
-use crashpoint_check::journal::{self, Identity, Journal, ResultOrigin};
-use crashpoint_check::medium::{Checker, Medium};
-use crashpoint_check::plan::Budget;
+use crashpoint_check::engine::explore::Budget;
+use crashpoint_check::engine::explore::{self, Exploration, Explored, Watcher};
+use crashpoint_check::engine::journal::{self, Identity, Journal, ResultOrigin};
+use crashpoint_check::engine::medium::{Checker, Medium};
 use crashpoint_states::Strategy;
 
 use super::{Clock, TestError};

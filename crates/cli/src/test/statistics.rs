@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crashpoint_check::explore::Statistics;
+use crashpoint_check::engine::explore::Statistics;
 use crashpoint_report::plot::{self, Series};
 use crashpoint_report::{ConditionFigures, Report, TestFigures};
 

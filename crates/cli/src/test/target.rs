@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crashpoint_abi::Level;
 use crashpoint_cc::locate;
-use crashpoint_check::launch::{self, Launch, Paths};
-use crashpoint_check::server::ServerError;
+use crashpoint_check::process::launch::{self, Launch, Paths};
+use crashpoint_check::process::server::ServerError;
 
 use super::choose;
 use crate::config::Settings;

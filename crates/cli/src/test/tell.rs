@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crashpoint_check::behaviours;
-use crashpoint_check::explore::Statistics;
-use crashpoint_check::minimise::{Cause, CauseKind, Causes};
-use crashpoint_check::plan::TestPlan;
-use crashpoint_check::references::{AllReferences, Forgotten};
-use crashpoint_check::timeline::{Phase, Timeline};
-use crashpoint_check::worker::{Worker, WorkerError};
+use crashpoint_check::engine::crash_points::Phase;
+use crashpoint_check::engine::explore::Statistics;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::minimise::{Cause, CauseKind, Causes};
+use crashpoint_check::memory::behaviours;
+use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::memory::references::{AllReferences, Forgotten};
+use crashpoint_check::memory::timeline::Timeline;
+use crashpoint_check::memory::worker::Worker;
 use crashpoint_persist::graph::{Node, NodeId};
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{
@@ -151,7 +153,7 @@ pub fn details(
     references: &AllReferences,
     causes: &mut Causes,
     worker: &mut Worker<'_>,
-) -> Result<Vec<Detail>, WorkerError> {
+) -> Result<Vec<Detail>, CheckError> {
     let mut order: Vec<usize> = (0..causes.causes.len()).collect();
     order.sort_by_key(|index| causes.causes[*index].state.durable);
     let mut found: Vec<Option<Detail>> = causes.causes.iter().map(|_| None).collect();

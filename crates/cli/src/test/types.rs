@@ -7,7 +7,7 @@
 //! is part of is not known.
 
 use crate::names;
-use crashpoint_check::behaviours::ProgramModel;
+use crashpoint_check::memory::behaviours::ProgramModel;
 use crashpoint_ir::{
     Callee, Constant, Function, InstId, Module, Op, Operand, Type, TypeId, ValueId,
 };

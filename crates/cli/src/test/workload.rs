@@ -4,8 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crashpoint_check::judge::{MAX_OVERLAPPING, lines};
-use crashpoint_check::plan::{SuffixText, Suffixes};
+use crashpoint_check::engine::outcome::MAX_OVERLAPPING;
+use crashpoint_check::memory::plan::{SuffixText, Suffixes};
+use crashpoint_check::process::output::lines;
 use crashpoint_search::{self as search, Operation};
 
 use crate::config::Settings;
@@ -161,7 +162,7 @@ impl LinePerOperation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crashpoint_check::timeline::SuffixId;
+    use crashpoint_check::engine::crash_points::SuffixId;
     use crashpoint_search::{ArgumentKind, OperationKind};
 
     fn settings() -> Settings {

@@ -7,10 +7,10 @@
 
 use std::ops::ControlFlow;
 
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::medium::{Checker as _, DurableState as _, Medium as _};
+use crashpoint_check::engine::minimise::{Cause, CauseKind};
 use crashpoint_check::files::{FileChecker, FileMedium};
-use crashpoint_check::medium::{Checker as _, DurableState as _, Medium as _};
-use crashpoint_check::minimise::{Cause, CauseKind};
-use crashpoint_check::worker::WorkerError;
 use crashpoint_persist::files::{FileWalker, MicroOp, MicroOpKind, Model};
 use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_trace::files::{Call, Effect, InodeId, SyncKind};
@@ -140,7 +140,7 @@ pub fn is_possible_on<'a>(
     cause: &Cause,
     order: u64,
     checker: &mut FileChecker<'_, 'a>,
-) -> Result<bool, WorkerError> {
+) -> Result<bool, CheckError> {
     let other = FileMedium::new(files.before, files.calls, model, files.oracle);
     let ops = |ids: &[u32]| -> Vec<&MicroOp<'_>> {
         ids.iter().map(|id| &files.nodes[*id as usize]).collect()

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crashpoint_check::files::oracle::is_acknowledged;
 use crashpoint_check::files::{FileOracle, Folder, Layout};
-use crashpoint_check::launch::{Command, Paths};
-use crashpoint_check::server::RunEnd;
+use crashpoint_check::process::launch::{Command, Paths};
+use crashpoint_check::process::run::RunEnd;
 use serde::{Deserialize, Serialize};
 
 use crate::replay::{self as replay_data, ReplayError};

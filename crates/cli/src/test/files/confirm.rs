@@ -14,9 +14,9 @@ use std::time::Duration;
 use crashpoint_blocks::{self as blocks, FileSystem, Lab, LabError, Question, Trial, Verdict};
 use crashpoint_check::files::oracle::is_acknowledged;
 use crashpoint_check::files::{CheckSetup, FileMedium, FileOracle};
-use crashpoint_check::launch::Paths;
-use crashpoint_check::server::{FinishedRun, RunEnd};
-use crashpoint_check::spawned::Spawned;
+use crashpoint_check::process::launch::Paths;
+use crashpoint_check::process::run::{FinishedRun, RunEnd};
+use crashpoint_check::process::spawned::Spawned;
 use crashpoint_report::{Confirmed, Finding};
 use crashpoint_trace::files::Effect;
 

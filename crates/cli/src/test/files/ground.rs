@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crashpoint_cc::locate;
-use crashpoint_check::launch;
+use crashpoint_check::process::launch;
 use crashpoint_trace::files::{Ended, FileRecording};
 use crashpoint_watch as watch;
 

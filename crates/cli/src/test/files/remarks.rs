@@ -9,11 +9,11 @@
 
 use std::time::{Duration, Instant};
 
-use crashpoint_check::explore::{self, Exploration, Watcher};
+use crashpoint_check::engine::explore::Budget;
+use crashpoint_check::engine::explore::{self, Exploration, Watcher};
+use crashpoint_check::engine::medium::Checker as _;
 use crashpoint_check::files::{CheckSetup, FileChecker, FileMedium};
-use crashpoint_check::medium::Checker as _;
-use crashpoint_check::plan::Budget;
-use crashpoint_check::server::Limits;
+use crashpoint_check::process::run::Limits;
 use crashpoint_report::{Finding, Location, Rule};
 use crashpoint_states::{Bounded, Strategy};
 use crashpoint_trace::files::{Call, Effect, FileRecording};

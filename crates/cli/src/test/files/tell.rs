@@ -1,13 +1,13 @@
 //! From causes to findings about files: which calls, where in the program, what a crash leaves, what
 //! would prevent it, and which file systems allow it.
 
+use crashpoint_check::engine::crash_points::Phase;
+use crashpoint_check::engine::medium::{Checker as _, DurableState as _, Medium as _};
+use crashpoint_check::engine::minimise::{Cause, CauseKind, Causes};
 use crashpoint_check::files::oracle::acknowledged_output;
 use crashpoint_check::files::{FileChecker, FileMedium, FileOracle, Layout, behaviours};
-use crashpoint_check::launch::Paths;
-use crashpoint_check::medium::{Checker as _, DurableState as _, Medium as _};
-use crashpoint_check::minimise::{Cause, CauseKind, Causes};
-use crashpoint_check::server::{FinishedRun, RunEnd};
-use crashpoint_check::timeline::Phase;
+use crashpoint_check::process::launch::Paths;
+use crashpoint_check::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::files::{MicroOp, Model};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::{Crash, Finding, Location, Severity, Spot, Step};
