@@ -1,24 +1,25 @@
-//! Which crash states of representatives show nothing new.
+//! Which crash states of representatives show nothing new: t-way combinatorial coverage.
 //!
 //! # Model
 //!
 //! Nodes from one place in the program are equivalent (definition 3.3). So a crash state of a
-//! representative is told by the *fate* of each of its places: not issued yet, kept, lost, or some of
-//! it kept and some lost, as of a loop that may stop after any of its rounds. A state is tried if
-//! three places have fates that no state before it had together, whichever instances and whichever
-//! representatives they belong to; two places, where a representative has more than a few dozen. What
-//! breaks a program is mostly that one thing is lost and another is not, which is the same in
-//! thousands of states. To try each three settings together, rather than all of them, is an old
-//! custom where there are too many combinations.
+//! representative is an *assignment*: to each of its places, what became of the nodes from there.
+//! These are not issued yet, kept, lost, or some of them kept and some lost, as of a loop that may
+//! stop after any of its rounds. A state is tried if three places have values that no state before it
+//! had together, whichever instances and whichever representatives they belong to; two places, where
+//! a representative has more than a few dozen. What breaks a program is mostly that one thing is lost
+//! and another is not, which is the same in thousands of states. Covering all settings of each three
+//! parameters, rather than of all of them, is the usual remedy where there are too many
+//! combinations (pairwise and t-way testing).
 //!
 //! A loop that has gone round for the last time is not like one that goes on
-//! ([`super::plan::loop_continues`]): whether it does is a fate too, and so is what became of all that is
-//! pending elsewhere. What was acknowledged must not be lost, so a lost node of which the program has
-//! acknowledged something since is told apart from one that was still under way.
+//! ([`super::plan::loop_continues`]): whether it does is a value too, and so is what became of all
+//! that is pending elsewhere. What was acknowledged must not be lost, so a lost node of which the
+//! program has acknowledged something since is told apart from one that was still under way.
 //!
 //! # What it misses
 //!
-//! What needs four places to have certain fates, where each three of them were seen together
+//! What needs four places to have certain values, where each three of them were seen together
 //! elsewhere: all kept but one, and all lost but one, come first, so that many such states are tried
 //! before others have shown their parts. A set that is harmless in the first instance and not in a
 //! later one, because of what lies there or what was done before.
@@ -26,12 +27,10 @@
 use super::plan::{Behaviour, loop_continues};
 use crashpoint_persist::graph::{Cut, Frontier, NodeId};
 use itertools::Itertools as _;
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
-use smallvec::SmallVec;
-use std::hash::{Hash, Hasher as _};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What became of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Kept,
     Lost,
@@ -39,26 +38,49 @@ enum Fate {
     LostAfterwards,
 }
 
-/// What is else pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What became of the nodes of one place: a bit for each [`Fate`] that one of them has. None, if
+/// no node is issued yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct FateSet(u8);
+
+impl FateSet {
+    fn insert(&mut self, fate: Fate) {
+        self.0 |= 1 << fate as u8;
+    }
+}
+
+/// What else is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Others {
     Kept,
     Lost,
 }
 
-/// Places of a behaviour that have fates of their own; of more, neighbours share one, so that what a
-/// state costs is bounded.
+/// Places of a behaviour that have values of their own; of more, neighbours share one, so that what
+/// a state costs is bounded.
 const MAX_PLACES: usize = 128;
 
-/// So many fates are looked at by threes.
+/// The largest assignment that is looked at by threes; larger ones are by pairs.
 const MAX_BY_THREES: usize = 32;
 
-/// What became of a behaviour's places, and what is true of all of it: a number for each, ascending.
+/// A parameter of a crash state with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Value {
+    /// What became of a place; of several that share a value, the first one's site.
+    Place { site: u64, fates: FateSet },
+    /// What is true of all of the behaviour.
+    Whole {
+        others: Others,
+        loop_continues: bool,
+    },
+}
+
+/// What became of a behaviour's places, and what is true of all of it.
 #[derive(Clone, Debug)]
-pub struct Assignment(Vec<u64>);
+pub struct Assignment(Vec<Value>);
 
 impl Assignment {
-    /// Of a state that loses these of a behaviour's nodes, after so many events.
+    /// The assignment of a state that loses these of a behaviour's nodes, after so many events.
     pub fn new(
         behaviour: &Behaviour,
         lost: &FxHashSet<NodeId>,
@@ -73,71 +95,94 @@ impl Assignment {
                 sites.len() - 1
             });
         }
-        let together = sites.len().div_ceil(MAX_PLACES).max(1);
+        let shared_by = sites.len().div_ceil(MAX_PLACES).max(1);
         let issued = || {
             let nodes = behaviour.nodes.iter().zip(&behaviour.origins);
             nodes.filter(|(_, origin)| origin.order <= order)
         };
-        let mut places: Vec<SmallVec<[Fate; 2]>> = vec![SmallVec::new(); sites.len()];
+        let mut places = vec![FateSet::default(); sites.len().div_ceil(shared_by)];
         for (node, origin) in issued() {
-            let fate = match lost.contains(node) {
-                false => Fate::Kept,
-                true if origin.acknowledged_at <= order => Fate::LostAfterwards,
-                true => Fate::Lost,
+            let fate = if !lost.contains(node) {
+                Fate::Kept
+            } else if origin.acknowledged_at <= order {
+                Fate::LostAfterwards
+            } else {
+                Fate::Lost
             };
-            let fates = &mut places[numbers[&origin.site] / together];
-            if let Err(place) = fates.binary_search(&fate) {
-                fates.insert(place, fate);
-            }
+            places[numbers[&origin.site] / shared_by].insert(fate);
         }
-        let loop_continues = loop_continues(
-            issued()
-                .map(|(_, origin)| (origin.site, origin.recurs && origin.acknowledged_at > order)),
-        );
-        let firsts = sites.iter().step_by(together);
-        let mut fates: Vec<u64> = firsts.zip(&places).map(hash_of).collect();
-        fates.push(hash_of((others, loop_continues)));
-        fates.sort_unstable();
-        Assignment(fates)
-    }
-
-    /// Each few of them: all if there are no more than that.
-    fn together(&self) -> impl Iterator<Item = u64> + '_ {
-        let few = match self.0.len() {
-            0..=MAX_BY_THREES => self.0.len().min(3),
-            _ => 2,
-        };
-        self.0.iter().combinations(few).map(hash_of)
+        let loop_continues = loop_continues(issued().map(|(_, origin)| {
+            let recurs = origin.recurs && origin.acknowledged_at > order;
+            (origin.site, recurs)
+        }));
+        let firsts = sites.into_iter().step_by(shared_by);
+        let places = firsts.zip(places);
+        let mut values: Vec<Value> = places
+            .map(|(site, fates)| Value::Place { site, fates })
+            .collect();
+        values.push(Value::Whole {
+            others,
+            loop_continues,
+        });
+        Assignment(values)
     }
 }
 
-fn hash_of(value: impl Hash) -> u64 {
-    let mut hasher = FxHasher::default();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
+/// A few values that were seen together, by their numbers, ascending; [`NO_VALUE`] fills up.
+type Combination = [u32; 3];
 
-/// What was chosen so far.
+const NO_VALUE: u32 = u32::MAX;
+
+/// What the chosen states have covered so far.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// Values that were seen together.
-    together: FxHashSet<u64>,
-    /// With when it was.
+    /// Values have numbers, so that a combination is small; it is the values themselves that tell
+    /// states apart, and no hash of them.
+    numbers: FxHashMap<Value, u32>,
+    combinations: FxHashSet<Combination>,
+    /// The chosen states: the order of the last event, and the cut.
     states: FxHashSet<(u64, Cut)>,
 }
 
 impl Coverage {
     /// Whether a state shows anything new. Asked again, it says the same.
-    pub fn choose(&mut self, fates: &Assignment, at: u64, cut: &Cut) -> bool {
-        let state = (at, cut.clone());
-        let known = self.together.len();
-        self.together.extend(fates.together());
-        if self.together.len() > known {
+    pub fn choose(&mut self, assignment: &Assignment, order: u64, cut: &Cut) -> bool {
+        let state = (order, cut.clone());
+        let numbers = self.numbers(assignment);
+        let known = self.combinations.len();
+        self.combinations.extend(combinations(&numbers));
+        if self.combinations.len() > known {
             self.states.insert(state);
             return true;
         }
         self.states.contains(&state)
     }
+
+    /// The numbers of an assignment's values, ascending.
+    fn numbers(&mut self, assignment: &Assignment) -> Vec<u32> {
+        let number = |value: &Value| {
+            let next = self.numbers.len() as u32;
+            *self.numbers.entry(*value).or_insert(next)
+        };
+        let mut numbers: Vec<u32> = assignment.0.iter().map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+/// Each few of these numbers: all if there are no more than that.
+fn combinations(numbers: &[u32]) -> impl Iterator<Item = Combination> + '_ {
+    let few = match numbers.len() {
+        0..=MAX_BY_THREES => numbers.len().min(3),
+        _ => 2,
+    };
+    numbers.iter().combinations(few).map(|few| {
+        let mut combination = [NO_VALUE; 3];
+        for (slot, number) in combination.iter_mut().zip(few) {
+            *slot = *number;
+        }
+        combination
+    })
 }
 
 /// What a cut loses.
@@ -170,23 +215,28 @@ mod tests {
         }
     }
 
-    fn fates(sites: &[u64], lost: &[u32], order: u64) -> FxHashSet<u64> {
+    fn values(sites: &[u64], lost: &[u32], order: u64) -> Vec<Value> {
         let lost = lost.iter().copied().map(NodeId).collect();
-        let fates = Assignment::new(&behaviour(sites), &lost, order, Others::Kept);
-        fates.together().collect()
+        let mut values = Assignment::new(&behaviour(sites), &lost, order, Others::Kept).0;
+        values.sort_unstable();
+        values
     }
 
     /// Which of these states are chosen, one after the other.
     fn chosen<const N: usize>(sites: &[u64], lost: [&[u32]; N]) -> [bool; N] {
-        let mut chosen = Coverage::default();
+        let mut coverage = Coverage::default();
         let mut number = 0;
         lost.map(|lost| {
             let lost = lost.iter().copied().map(NodeId).collect();
-            let fates = Assignment::new(&behaviour(sites), &lost, 4, Others::Kept);
+            let assignment = Assignment::new(&behaviour(sites), &lost, 4, Others::Kept);
             number += 1;
             let cut = Cut(vec![number]);
-            let is_chosen = chosen.choose(&fates, 4, &cut);
-            assert_eq!(chosen.choose(&fates, 4, &cut), is_chosen, "asked again");
+            let is_chosen = coverage.choose(&assignment, 4, &cut);
+            assert_eq!(
+                coverage.choose(&assignment, 4, &cut),
+                is_chosen,
+                "asked again"
+            );
             is_chosen
         })
     }
@@ -194,19 +244,19 @@ mod tests {
     #[test]
     fn which_of_several_rounds_is_lost_does_not_matter() {
         let sites = [1, 2, 2, 2];
-        assert_eq!(fates(&sites, &[2], 4), fates(&sites, &[3], 4));
-        assert_eq!(fates(&sites, &[2], 4), fates(&[2, 2, 1], &[0], 4));
+        assert_eq!(values(&sites, &[2], 4), values(&sites, &[3], 4));
+        assert_eq!(values(&sites, &[2], 4), values(&[2, 2, 1], &[0], 4));
     }
 
     #[test]
     fn other_places_all_rounds_and_what_is_not_issued_do_matter() {
         let sites = [1, 2, 2, 3];
-        let some = fates(&sites, &[2], 4);
+        let some = values(&sites, &[2], 4);
         for other in [
-            fates(&sites, &[0], 4),
-            fates(&sites, &[1, 2], 4),
-            fates(&sites, &[2], 2),
-            fates(&sites, &[], 4),
+            values(&sites, &[0], 4),
+            values(&sites, &[1, 2], 4),
+            values(&sites, &[2], 2),
+            values(&sites, &[], 4),
         ] {
             assert_ne!(some, other);
         }
@@ -215,9 +265,9 @@ mod tests {
     #[test]
     fn what_is_lost_after_it_was_acknowledged_is_something_else() {
         let sites = [1, 2];
-        assert_eq!(fates(&sites, &[1], 3), fates(&sites, &[1], 4));
-        assert_ne!(fates(&sites, &[1], 4), fates(&sites, &[1], 5));
-        assert_eq!(fates(&sites, &[0], 4), fates(&sites, &[0], 5));
+        assert_eq!(values(&sites, &[1], 3), values(&sites, &[1], 4));
+        assert_ne!(values(&sites, &[1], 4), values(&sites, &[1], 5));
+        assert_eq!(values(&sites, &[0], 4), values(&sites, &[0], 5));
     }
 
     #[test]
@@ -263,7 +313,7 @@ mod tests {
         for lost in [0, 7, 1000, sites.len() as u32 - 1] {
             let lost = FxHashSet::from_iter([NodeId(lost)]);
             let one = Assignment::new(&behaviour(&sites), &lost, 1 << 20, Others::Kept);
-            let differ = one.0.iter().filter(|fate| !none.0.contains(fate));
+            let differ = one.0.iter().filter(|value| !none.0.contains(value));
             assert_eq!(differ.count(), 1);
         }
     }

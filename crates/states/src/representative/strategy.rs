@@ -9,7 +9,7 @@
 //! lost which they do not need: what came before was perhaps never made durable, and kept it would
 //! hide that.
 //!
-//! States in which no few places of the program have fates that are new together are not tried
+//! States in which no few places of the program have values that are new together are not tried
 //! ([`super::coverage`]). Moments at which none is under way are not looked at at all, but for those at
 //! which an operation returns while others go on: there, that nothing is lost.
 
@@ -49,7 +49,7 @@ pub struct Representative {
     limits: Limits,
     /// Orders at which something is under way: beginnings and ends, apart from each other.
     busy: Vec<(u64, u64)>,
-    chosen: Arc<Mutex<Coverage>>,
+    coverage: Arc<Mutex<Coverage>>,
 }
 
 impl Representative {
@@ -58,7 +58,7 @@ impl Representative {
             plan,
             limits,
             busy: Vec::new(),
-            chosen: Arc::default(),
+            coverage: Arc::default(),
         };
         let all = representative.all();
         let mut spans: Vec<(u64, u64)> = all.map(|one| (one.begin, one.end)).collect();
@@ -77,7 +77,7 @@ impl Representative {
     pub fn by_size(plan: &Arc<RepresentativePlan>, sets: usize) -> Vec<Representative> {
         let mut all = Vec::new();
         // What one of them has tried, the others need not.
-        let chosen: Arc<Mutex<Coverage>> = Arc::default();
+        let coverage: Arc<Mutex<Coverage>> = Arc::default();
         let mut least_nodes = 0;
         for most_nodes in SIZES {
             let limits = Limits {
@@ -86,7 +86,7 @@ impl Representative {
                 most_nodes,
             };
             let one = Representative {
-                chosen: Arc::clone(&chosen),
+                coverage: Arc::clone(&coverage),
                 ..Representative::new(Arc::clone(plan), limits)
             };
             if one.all().next().is_some() {
@@ -133,11 +133,11 @@ impl Strategy for Representative {
             .filter(move |one| one.begin <= order && order <= one.end);
         let mut met: FxHashSet<Cut> = FxHashSet::default();
         let cuts = under_way.flat_map(move |one| {
-            let mut chosen = this.chosen.lock().expect("no panic");
+            let mut coverage = this.coverage.lock().expect("no panic");
             let mut cuts = this.inside(one, frontier);
             cuts.retain(|(cut, others)| {
-                let fates = Assignment::new(one, &lost(frontier, cut), order, *others);
-                chosen.choose(&fates, order, cut)
+                let assignment = Assignment::new(one, &lost(frontier, cut), order, *others);
+                coverage.choose(&assignment, order, cut)
             });
             cuts
         });
@@ -319,9 +319,10 @@ mod tests {
         for frontier in frontiers() {
             let chains = frontier.chains.iter();
             let all: Vec<u32> = chains.flat_map(|c| &c.nodes).map(|n| n.0).collect();
-            let expected = match all.is_empty() {
-                true => Vec::new(),
-                false => sorted(frontier.cuts()),
+            let expected = if all.is_empty() {
+                Vec::new()
+            } else {
+                sorted(frontier.cuts())
             };
             assert_eq!(all_inside(&frontier, &all), expected, "{frontier:?}");
         }
