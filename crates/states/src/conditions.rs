@@ -248,9 +248,10 @@ impl<'a> Planner<'a> {
     /// Whether the second cannot persist without the first.
     fn in_order(&self, first: NodeId, second: NodeId) -> bool {
         let (one, two) = (&self.nodes[first.index()], &self.nodes[second.index()]);
-        let unit = match one.kind == StoreKind::NonTemporal || two.kind == StoreKind::NonTemporal {
-            true => WORD_BYTES,
-            false => self.unit_bytes,
+        let unit = if one.kind == StoreKind::NonTemporal || two.kind == StoreKind::NonTemporal {
+            WORD_BYTES
+        } else {
+            self.unit_bytes
         };
         first < second && one.address.0 / unit == two.address.0 / unit
     }
@@ -456,14 +457,13 @@ impl Strategy for ByConditions {
         let Some(targets) = self.targets.get(&frontier.order) else {
             return Box::new(std::iter::empty());
         };
-        let pending: FxHashSet<NodeId> = match targets.is_empty() {
-            true => FxHashSet::default(),
-            false => {
-                let chains = frontier.chains.iter();
-                chains
-                    .flat_map(|chain| chain.nodes.iter().copied())
-                    .collect()
-            }
+        let pending: FxHashSet<NodeId> = if targets.is_empty() {
+            FxHashSet::default()
+        } else {
+            let chains = frontier.chains.iter();
+            chains
+                .flat_map(|chain| chain.nodes.iter().copied())
+                .collect()
         };
         let mut tried: FxHashSet<Cut> = FxHashSet::default();
         let counts = &self.cuts;

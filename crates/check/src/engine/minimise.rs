@@ -138,9 +138,10 @@ pub fn minimise<S: Medium>(
         if !here.is_empty() {
             result = minimiser.point(point, here);
         }
-        match rest.is_empty() || result.is_err() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if rest.is_empty() || result.is_err() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     });
     result?;
@@ -259,13 +260,12 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         let acknowledged = flight != point.phase;
         if acknowledged && !self.fails(flight, &kept)? {
             let lost = point.frontier().lost(&cut);
-            let needed = match lost.is_empty() {
+            let needed = if lost.is_empty() {
                 // It returned before the store that makes it so was even made.
-                true => {
-                    let later = point.phase.or_committed();
-                    Vec::from_iter(self.counterpart(point, later, &kept, None)?)
-                }
-                false => self.first_of_chains(point, point.phase, &kept, &lost)?,
+                let later = point.phase.or_committed();
+                Vec::from_iter(self.counterpart(point, later, &kept, None)?)
+            } else {
+                self.first_of_chains(point, point.phase, &kept, &lost)?
             };
             return self.cause(point, CauseKind::Durability, needed, None, kept, lost);
         }
@@ -340,9 +340,10 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
                 // What an operation that had returned left behind was late already, whichever
                 // store of this one shows it.
                 let begin = begin_of(self.medium, phase);
-                let (kind, ahead) = match needed.iter().all(|id| id.index() < begin) {
-                    true => (CauseKind::Durability, None),
-                    false => (CauseKind::Ordering, ahead),
+                let (kind, ahead) = if needed.iter().all(|id| id.index() < begin) {
+                    (CauseKind::Durability, None)
+                } else {
+                    (CauseKind::Ordering, ahead)
                 };
                 return self.cause(point, kind, needed, ahead, kept, lost);
             }
@@ -350,9 +351,10 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         let mut prefix: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
         prefix.sort_unstable();
         let whole = self.counterpart(point, phase, &prefix, ahead)?;
-        let kind = match self.other_way_round(phase, &prefix, ahead, whole)? {
-            true => CauseKind::Ordering,
-            false => CauseKind::Atomicity,
+        let kind = if self.other_way_round(phase, &prefix, ahead, whole)? {
+            CauseKind::Ordering
+        } else {
+            CauseKind::Atomicity
         };
         let needed = whole.into_iter().collect();
         self.cause(point, kind, needed, ahead, prefix, Vec::new())
@@ -431,9 +433,10 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         let (mut fails, mut passes) = (0, later.len());
         while fails + 1 < passes {
             let middle = fails + (passes - fails) / 2;
-            match self.fails(phase, &with(middle))? {
-                true => fails = middle,
-                false => passes = middle,
+            if self.fails(phase, &with(middle))? {
+                fails = middle;
+            } else {
+                passes = middle;
             }
         }
         Ok(Some(later[passes - 1]))

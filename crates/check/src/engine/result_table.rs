@@ -207,14 +207,16 @@ mod tests {
     }
 
     fn observed(rolled_back: bool, done: bool) -> Observed {
-        let all = match rolled_back {
-            true => OutcomeSet::ALL,
-            false => OutcomeSet::COMMITTED,
+        let all = if rolled_back {
+            OutcomeSet::ALL
+        } else {
+            OutcomeSet::COMMITTED
         };
         Observed {
-            outcomes: match done {
-                true => all,
-                false => all.without(RecoveryOutcome::COMMITTED),
+            outcomes: if done {
+                all
+            } else {
+                all.without(RecoveryOutcome::COMMITTED)
             },
             end: RunEnd::Exited(0),
         }

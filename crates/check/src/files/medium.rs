@@ -292,9 +292,10 @@ impl<'a> Medium for FileMedium<'a> {
                 }
             };
         Observed {
-            outcomes: match fine {
-                true => OutcomeSet::ALL,
-                false => OutcomeSet::NONE,
+            outcomes: if fine {
+                OutcomeSet::ALL
+            } else {
+                OutcomeSet::NONE
             },
             end: ended.end,
         }
@@ -401,10 +402,11 @@ impl<'a> DurableState for DurableFiles<'a> {
         self.catch_up();
         let issued = self.walker.nodes().len();
         let is_later = kept.last().is_some_and(|last| last.index() >= issued);
-        let tree = match is_later {
-            false => self.trees.tree(kept, self.walker.nodes(), filler(variant)),
+        let tree = if is_later {
             // Somebody asks what would be if the program had gone on.
-            true => self.trees.clone().tree(kept, &self.last, filler(variant)),
+            self.trees.clone().tree(kept, &self.last, filler(variant))
+        } else {
+            self.trees.tree(kept, self.walker.nodes(), filler(variant))
         };
         Layout::of(&tree)
     }

@@ -184,9 +184,10 @@ impl Noted {
         let first = self.walker.nodes().len();
         self.walker.feed(event);
         let last = self.walker.nodes().len();
-        let stack = match first < last {
-            true => self.stack(event, known),
-            false => 0,
+        let stack = if first < last {
+            self.stack(event, known)
+        } else {
+            0
         };
         for index in first..last {
             let node = self.walker.nodes()[index];

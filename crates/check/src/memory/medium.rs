@@ -51,9 +51,10 @@ impl<'a> Medium for MemoryMedium<'a> {
         let walk = Walk::new(plan.recording, &plan.operations, plan.model);
         walk.crash_points(|point, assumed| {
             // Of a recovery only what comes before the first operation is crashed.
-            match plan.recovery.is_some() && point.phase != Phase::Opening {
-                true => ControlFlow::Break(()),
-                false => visit(point, assumed),
+            if plan.recovery.is_some() && point.phase != Phase::Opening {
+                ControlFlow::Break(())
+            } else {
+                visit(point, assumed)
             }
         });
     }

@@ -77,12 +77,13 @@ impl OverlapGroup {
     /// Outcomes in which a crash may leave the program now.
     fn allowed(&self) -> OutcomeSet {
         let all = RecoveryOutcome::all_rolled_back(self.count).0;
-        let fits = |happened: u8| match self.is_unknown {
-            true => {
+        let fits = |happened: u8| {
+            if self.is_unknown {
                 let range = self.returned.count_ones()..=self.begun.count_ones();
                 range.contains(&happened.count_ones())
+            } else {
+                self.returned & !happened == 0 && happened & !self.begun == 0
             }
-            false => self.returned & !happened == 0 && happened & !self.begun == 0,
         };
         let outcomes = (0..=all).filter(|missing| fits(all & !missing));
         outcomes.fold(OutcomeSet::NONE, |outcomes, missing| {

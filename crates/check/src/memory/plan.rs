@@ -43,12 +43,13 @@ pub struct Recovery(pub OutcomeSet);
 impl Recovery {
     /// What is in one of these outcomes has passed, since a recovery has no phases of its own.
     pub fn observe(self, observed: Observed) -> Observed {
-        match observed.outcomes.meets(self.0) {
-            true => Observed {
+        if observed.outcomes.meets(self.0) {
+            Observed {
                 outcomes: observed.outcomes.with(RecoveryOutcome::COMMITTED),
                 ..observed
-            },
-            false => observed,
+            }
+        } else {
+            observed
         }
     }
 }
@@ -75,9 +76,10 @@ pub struct SuffixText {
 impl SuffixText {
     /// As a worker runs it.
     pub fn suffix(&self, id: SuffixId, acknowledged: bool) -> Suffix<'_> {
-        let length = match acknowledged {
-            true => self.printed_after,
-            false => self.printed_before,
+        let length = if acknowledged {
+            self.printed_after
+        } else {
+            self.printed_before
         };
         Suffix {
             id: Some(id),

@@ -153,9 +153,10 @@ impl Pool {
             }
             run.extend(value.to_le_bytes());
         }
-        match run.is_empty() {
-            true => Ok(()),
-            false => self.write_run(start, &run),
+        if run.is_empty() {
+            Ok(())
+        } else {
+            self.write_run(start, &run)
         }
     }
 

@@ -263,9 +263,12 @@ fn one(
     // goes on as if it had just begun.
     let from_nothing =
         task.suffix == SuffixId(0) && plan.makes_pool && plan.oracle != Oracle::Checker;
-    let run = |worker: &mut Worker<'_>| match from_nothing {
-        true => worker.run_without_pool(&suffix),
-        false => worker.run(&Patch::new(), &suffix, false),
+    let run = |worker: &mut Worker<'_>| {
+        if from_nothing {
+            worker.run_without_pool(&suffix)
+        } else {
+            worker.run(&Patch::new(), &suffix, false)
+        }
     };
     let first = run(worker)?;
     longest.see(&first);
@@ -295,9 +298,10 @@ fn one(
     }
     let second = run(worker)?;
     let compared = plan.oracle == Oracle::Output;
-    let difference = match compared {
-        true => first_difference(&first.stdout, &second.stdout),
-        false => None,
+    let difference = if compared {
+        first_difference(&first.stdout, &second.stdout)
+    } else {
+        None
     };
     if difference.is_some() || first.end != second.end {
         let (line, a, b) = difference.unwrap_or_default();
@@ -323,9 +327,8 @@ fn succeeds(
         RunEnd::Exited(_) => is_checker,
         RunEnd::Killed { .. } | RunEnd::TimedOut | RunEnd::TooMuchOutput => true,
     };
-    match fails {
-        false => Ok(()),
-        true => Err(ReferenceError::Fails {
+    if fails {
+        Err(ReferenceError::Fails {
             what: if is_checker {
                 "the checker"
             } else {
@@ -334,7 +337,9 @@ fn succeeds(
             after: after(),
             end: ended.end.to_string(),
             stderr: text(&ended.stderr).trim_end().to_owned(),
-        }),
+        })
+    } else {
+        Ok(())
     }
 }
 

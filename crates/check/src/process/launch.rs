@@ -43,14 +43,13 @@ impl Command {
     fn absolute_program(&self) -> OsString {
         let first = self.words.first().cloned().unwrap_or_default();
         let path = Path::new(&first);
-        match path.is_relative() && path.components().count() > 1 {
-            true => {
-                let joined = self.directory.join(path);
-                std::path::absolute(&joined)
-                    .unwrap_or(joined)
-                    .into_os_string()
-            }
-            false => first,
+        if path.is_relative() && path.components().count() > 1 {
+            let joined = self.directory.join(path);
+            std::path::absolute(&joined)
+                .unwrap_or(joined)
+                .into_os_string()
+        } else {
+            first
         }
     }
 }

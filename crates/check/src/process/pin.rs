@@ -13,9 +13,10 @@ pub fn processor(number: usize, workers: usize) -> Option<usize> {
     let usable: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|cpu| allowed.is_set(*cpu))
         .collect();
-    match workers <= usable.len() {
-        true => usable.get(number).copied(),
-        false => None,
+    if workers <= usable.len() {
+        usable.get(number).copied()
+    } else {
+        None
     }
 }
 

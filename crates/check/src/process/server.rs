@@ -187,16 +187,18 @@ impl Server {
             }
             outputs.take(&mut self.stdout, &mut self.stderr, limits.output_bytes)?;
             if cut.is_some() {
-                match patience.began.elapsed() < MAX_START_TIME {
-                    true => continue,
-                    false => return Err(self.lost()),
+                if patience.began.elapsed() < MAX_START_TIME {
+                    continue;
+                } else {
+                    return Err(self.lost());
                 }
             }
-            cut = match outputs.overflow {
-                true => Some(RunEnd::TooMuchOutput),
-                false => patience
+            cut = if outputs.overflow {
+                Some(RunEnd::TooMuchOutput)
+            } else {
+                patience
                     .is_over(self.child.id())
-                    .then_some(RunEnd::TimedOut),
+                    .then_some(RunEnd::TimedOut)
             };
             if cut.is_some() {
                 patience = Patience::new(MAX_START_TIME);

@@ -272,9 +272,10 @@ impl<'a> Content<'a> {
                 &*buffer
             }
         };
-        match bytes.iter().all(|byte| *byte == 0) {
-            true => 0,
-            false => xxh3_128_with_seed(bytes, block),
+        if bytes.iter().all(|byte| *byte == 0) {
+            0
+        } else {
+            xxh3_128_with_seed(bytes, block)
         }
     }
 

@@ -17,26 +17,36 @@ pub(super) fn rename_slot(
         MicroOpKind::Unlink { inode, .. } => without(inode),
         MicroOpKind::Rename {
             from, to, inode, ..
-        } => match slot == to {
-            true => Some(inode),
-            // Somebody else may have taken the old name.
-            false if slot == from => without(inode),
-            false => value,
-        },
-        MicroOpKind::RenameTarget { to, inode, .. } => match slot == to {
-            true => Some(inode),
-            false => value,
-        },
+        } => {
+            if slot == to {
+                Some(inode)
+            } else if slot == from {
+                // Somebody else may have taken the old name.
+                without(inode)
+            } else {
+                value
+            }
+        }
+        MicroOpKind::RenameTarget { to, inode, .. } => {
+            if slot == to {
+                Some(inode)
+            } else {
+                value
+            }
+        }
         MicroOpKind::RenameSource { inode, .. } => without(inode),
         MicroOpKind::Exchange {
             first,
             first_inode,
             second_inode,
             ..
-        } => match slot == first {
-            true => Some(second_inode),
-            false => Some(first_inode),
-        },
+        } => {
+            if slot == first {
+                Some(second_inode)
+            } else {
+                Some(first_inode)
+            }
+        }
         MicroOpKind::Create { .. }
         | MicroOpKind::Reserved { .. }
         | MicroOpKind::Write { .. }
@@ -120,10 +130,13 @@ pub(super) fn lose(kind: &MicroOpKind<'_>, object: &mut Object<'_>, fresh: bool,
                 content.fill_gaps(offset, end, STALE_BYTE);
             }
         }
-        Class::Fresh | Class::Both => match content.is_gap(block, behind) {
-            true if fresh => content.fill_gaps(block, behind, STALE_BYTE),
-            false if tail => content.fill_gaps(offset, end, STALE_BYTE),
-            true | false => {}
-        },
+        Class::Fresh | Class::Both => {
+            let is_gap = content.is_gap(block, behind);
+            if is_gap && fresh {
+                content.fill_gaps(block, behind, STALE_BYTE);
+            } else if !is_gap && tail {
+                content.fill_gaps(offset, end, STALE_BYTE);
+            }
+        }
     }
 }

@@ -17,11 +17,10 @@ const MAX_DEEP: usize = 512;
 impl<'a> Paths<'a> {
     pub fn name(&mut self, inode: InodeId, slot: Slot<'a>, is_directory: bool) {
         self.names.insert(inode, slot);
-        match is_directory {
-            true => self.known.clear(),
-            false => {
-                self.known.remove(&inode);
-            }
+        if is_directory {
+            self.known.clear()
+        } else {
+            self.known.remove(&inode);
         }
     }
 

@@ -450,9 +450,10 @@ impl<'a> Disk<'a> {
             }
             Change::Link { existing, path } => self.name(path, self.names[&existing]),
             Change::Update { path, from, to } => {
-                let place = match path.is_empty() {
-                    true => return,
-                    false => self.names[&path],
+                let place = if path.is_empty() {
+                    return;
+                } else {
+                    self.names[&path]
                 };
                 let object = &mut self.objects[place];
                 assert_eq!(object.content.summary(), from.content.summary());

@@ -53,9 +53,10 @@ impl Tree<'_> {
                 }
             }
         }
-        match text.is_empty() {
-            true => "-".to_owned(),
-            false => text,
+        if text.is_empty() {
+            "-".to_owned()
+        } else {
+            text
         }
     }
 }

@@ -229,9 +229,10 @@ impl<'a> FileWalker<'a> {
 
     fn rename(&mut self, from: Slot<'a>, to: Slot<'a>, inode: InodeId, victim: Option<InodeId>) {
         // Rule E6: over an existing file, blocks are allocated first.
-        let sizes = match victim.is_some() && self.model.rename_over_waits_for_size {
-            true => self.inode_mut(inode).floating.clone(),
-            false => Vec::new(),
+        let sizes = if victim.is_some() && self.model.rename_over_waits_for_size {
+            self.inode_mut(inode).floating.clone()
+        } else {
+            Vec::new()
         };
         self.call_it(inode, to);
         let target = MicroOpKind::RenameTarget {

@@ -130,9 +130,10 @@ impl<'a> FileWalker<'a> {
         if !inode.is_allocated(block) {
             let start = block * BLOCK_BYTES;
             let again = !inode.writers(start, start + BLOCK_BYTES).is_empty();
-            return match again && to > inode.size() && from < start + BLOCK_BYTES {
-                true => Class::Both,
-                false => Class::Fresh,
+            return if again && to > inode.size() && from < start + BLOCK_BYTES {
+                Class::Both
+            } else {
+                Class::Fresh
             };
         }
         if to <= inode.sure() {
@@ -240,9 +241,10 @@ impl<'a> FileWalker<'a> {
             Class::Both => {
                 let floats =
                     size.fresh == SizePlacement::Floating || size.tail == SizePlacement::Floating;
-                let place = match floats {
-                    true => SizePlacement::Floating,
-                    false => SizePlacement::Chain,
+                let place = if floats {
+                    SizePlacement::Floating
+                } else {
+                    SizePlacement::Chain
                 };
                 let waits = size.waits_for_fresh_data && size.waits_for_tail_data;
                 (place, waits)
@@ -276,9 +278,10 @@ impl<'a> FileWalker<'a> {
         } else {
             let ordered = self.model.size.order == SizeOrder::Kept;
             let grown = self.grow(piece.inode, to, &[], stand);
-            let needs = match unseen && ordered {
-                true => vec![grown],
-                false => Vec::new(),
+            let needs = if unseen && ordered {
+                vec![grown]
+            } else {
+                Vec::new()
             };
             self.put(piece, class, None, &needs, Stand::Free, unit);
         }
@@ -445,9 +448,10 @@ impl<'a> FileWalker<'a> {
             Tear::Sector | Tear::Block => {
                 let first = ceil(from, BLOCK_BYTES);
                 // The last block of a file goes as a whole if its visible part does.
-                let last = match end >= size {
-                    true => ceil(end, BLOCK_BYTES),
-                    false => floor(end, BLOCK_BYTES),
+                let last = if end >= size {
+                    ceil(end, BLOCK_BYTES)
+                } else {
+                    floor(end, BLOCK_BYTES)
                 };
                 (first, last.max(first))
             }

@@ -75,18 +75,20 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
         let begin = begin_of(self.medium, phase);
         let before = kept.partition_point(|id| id.index() < begin).min(fails);
         let mut passes = 0;
-        match self.fails(phase, &kept[..before])? {
-            true => fails = before,
-            false => passes = before,
+        if self.fails(phase, &kept[..before])? {
+            fails = before;
+        } else {
+            passes = before;
         }
         if self.fails(phase, &kept[..passes])? {
             return Ok(passes);
         }
         while passes + 1 < fails {
             let middle = passes + (fails - passes) / 2;
-            match self.fails(phase, &kept[..middle])? {
-                true => fails = middle,
-                false => passes = middle,
+            if self.fails(phase, &kept[..middle])? {
+                fails = middle;
+            } else {
+                passes = middle;
             }
         }
         Ok(fails)
@@ -153,9 +155,10 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
         }
         let mut whole: Vec<NodeId> = kept.iter().chain(&needed).copied().collect();
         whole.sort_unstable();
-        match self.fails(phase, &whole)? {
-            true => Ok(lost.to_vec()),
-            false => Ok(needed),
+        if self.fails(phase, &whole)? {
+            Ok(lost.to_vec())
+        } else {
+            Ok(needed)
         }
     }
 }

@@ -45,9 +45,10 @@ pub fn linearised(
         Ok(ended)
     };
     let line_each = count_lines(none) == suffix.text.lines().count();
-    let opened = match line_each {
-        true => Vec::new(),
-        false => run("", &[])?.stdout,
+    let opened = if line_each {
+        Vec::new()
+    } else {
+        run("", &[])?.stdout
     };
     let mut serial_executions = Vec::new();
     let outcomes = (0..=RecoveryOutcome::all_rolled_back(lines.len()).0).map(RecoveryOutcome);
@@ -94,9 +95,10 @@ fn after(lines: &[String], order: &[usize]) -> String {
         .iter()
         .map(|one| format!("`{}`", lines[*one]))
         .collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => format!(" after {} one after the other", told.join(", ")),
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!(" after {} one after the other", told.join(", "))
     }
 }
 
@@ -124,9 +126,10 @@ pub fn judged(
     let mut whole = serial_executions
         .iter()
         .filter(|one| one.outcome == RecoveryOutcome::COMMITTED);
-    match serial_executions.is_empty() || whole.any(|one| one.reference == *done) {
-        true => Ok(serial_executions),
-        false => Err(Why::NotLinearizable),
+    if serial_executions.is_empty() || whole.any(|one| one.reference == *done) {
+        Ok(serial_executions)
+    } else {
+        Err(Why::NotLinearizable)
     }
 }
 

@@ -95,9 +95,10 @@ pub(super) fn litmus(text: &str) -> Result<Vec<Litmus>, LitmusError> {
 fn begin(litmus: &mut Litmus, models: Vec<String>, any: bool) -> Vec<String> {
     for model in &models {
         let expected: &mut Expected = litmus.expected.entry(model.clone()).or_default();
-        let states = match any {
-            true => &mut expected.any_time,
-            false => &mut expected.at_end,
+        let states = if any {
+            &mut expected.any_time
+        } else {
+            &mut expected.at_end
         };
         states.get_or_insert_default();
     }
@@ -105,9 +106,10 @@ fn begin(litmus: &mut Litmus, models: Vec<String>, any: bool) -> Vec<String> {
 }
 
 fn insert(states: &mut Option<BTreeSet<String>>, words: &[&str]) -> Result<(), String> {
-    match states.get_or_insert_default().insert(words.join(" ")) {
-        true => Ok(()),
-        false => Err("this state was told before".to_owned()),
+    if states.get_or_insert_default().insert(words.join(" ")) {
+        Ok(())
+    } else {
+        Err("this state was told before".to_owned())
     }
 }
 

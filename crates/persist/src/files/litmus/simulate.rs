@@ -391,9 +391,10 @@ fn effects<'a>(
                 offset: *offset,
                 length: *length,
             };
-            match waits {
-                true => vec![Effect::Sync(sync)],
-                false => Vec::new(),
+            if *waits {
+                vec![Effect::Sync(sync)]
+            } else {
+                Vec::new()
             }
         }
         LitmusOp::SetXattr { file, name, value } => vec![Effect::SetXattr {

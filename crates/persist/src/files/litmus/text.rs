@@ -91,10 +91,7 @@ impl Display for LitmusOp {
                 length,
                 waits,
             } => {
-                let way = match waits {
-                    true => "",
-                    false => " async",
-                };
+                let way = if *waits { "" } else { " async" };
                 write!(to, "msync {file} {offset} {length}{way}")
             }
             LitmusOp::SetXattr { file, name, value } => {
