@@ -96,13 +96,13 @@ impl Noted {
                 durable: NEVER,
                 needs: needs.nodes.iter().copied().collect(),
                 is_behind_journal: needs.is_behind_journal,
-                is_in_journal: needs.is_in_journal && !is_silent(&node.kind),
+                is_in_journal: needs.is_in_journal && !node.kind.is_never_pending(),
             });
             self.kinds.push(kind);
         }
         // What nobody can lose is no part of a behaviour; it comes first in a call, or last.
         let nodes = walker.nodes();
-        let is_real = |index: &usize| !is_silent(&nodes[*index].kind);
+        let is_real = |index: &usize| !nodes[*index].kind.is_never_pending();
         let begin = (first..nodes.len()).find(is_real).unwrap_or(nodes.len());
         let end = (begin..nodes.len()).rev().find(is_real);
         let end = end.map_or(begin, |last| last + 1);
@@ -129,26 +129,6 @@ impl Noted {
         let stacks = &mut self.stacks;
         let number = self.stack_numbers.entry(id);
         *number.or_insert_with(|| stacks.number(&frames(id)))
-    }
-}
-
-/// Never pending, and never told to be durable.
-fn is_silent(kind: &MicroOpKind<'_>) -> bool {
-    match kind {
-        MicroOpKind::Create { .. } | MicroOpKind::Reserved { .. } => true,
-        MicroOpKind::Link { .. }
-        | MicroOpKind::Unlink { .. }
-        | MicroOpKind::Rename { .. }
-        | MicroOpKind::RenameTarget { .. }
-        | MicroOpKind::RenameSource { .. }
-        | MicroOpKind::Exchange { .. }
-        | MicroOpKind::ExchangeHalf { .. }
-        | MicroOpKind::Write { .. }
-        | MicroOpKind::Grow { .. }
-        | MicroOpKind::Shrink { .. }
-        | MicroOpKind::Allocate { .. }
-        | MicroOpKind::SetXattr { .. }
-        | MicroOpKind::SetMode { .. } => false,
     }
 }
 

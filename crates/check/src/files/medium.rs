@@ -13,7 +13,7 @@ use crate::engine::medium::{CheckError, DurableState, Medium, ReadLocation, Stat
 use crate::engine::outcome::{Observed, OutcomeSet};
 use crate::engine::result_table::Key;
 use crate::process::run::{FinishedRun, RunEnd};
-use crashpoint_persist::files::{FileWalker, Filler, MicroOp, MicroOpKind, Model, Trees};
+use crashpoint_persist::files::{FileWalker, Filler, MicroOp, Model, Trees};
 use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_trace::files::{Before, Call, Effect, Stream};
 use rustc_hash::FxHasher;
@@ -279,7 +279,7 @@ impl<'a> Medium for FileMedium<'a> {
     fn is_same_place(&self, first: NodeId, second: NodeId) -> bool {
         let kind = |id: NodeId| &self.nodes[id.index()].kind;
         let (first, second) = (kind(first), kind(second));
-        is_content(first) == is_content(second) && first.inode() == second.inode()
+        first.is_content() == second.is_content() && first.inode() == second.inode()
     }
 
     fn observe(&self, phase: Phase, ended: &FinishedRun) -> Observed {
@@ -299,26 +299,6 @@ impl<'a> Medium for FileMedium<'a> {
             },
             end: ended.end,
         }
-    }
-}
-
-fn is_content(kind: &MicroOpKind<'_>) -> bool {
-    match kind {
-        MicroOpKind::Write { .. }
-        | MicroOpKind::Grow { .. }
-        | MicroOpKind::Shrink { .. }
-        | MicroOpKind::Allocate { .. }
-        | MicroOpKind::SetXattr { .. }
-        | MicroOpKind::SetMode { .. } => true,
-        MicroOpKind::Link { .. }
-        | MicroOpKind::Unlink { .. }
-        | MicroOpKind::Rename { .. }
-        | MicroOpKind::RenameTarget { .. }
-        | MicroOpKind::RenameSource { .. }
-        | MicroOpKind::Exchange { .. }
-        | MicroOpKind::ExchangeHalf { .. }
-        | MicroOpKind::Create { .. }
-        | MicroOpKind::Reserved { .. } => false,
     }
 }
 

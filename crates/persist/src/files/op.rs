@@ -144,29 +144,97 @@ pub enum MicroOpKind<'a> {
 /// The object that a micro-operation changes: names are independent of each other and of contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touched<'a> {
-    None,
-    Slots(Slot<'a>, Option<Slot<'a>>),
-    Inode(InodeId),
+    /// Nothing that a crash could lose: it is never pending.
+    Nothing,
+    Names(Slot<'a>, Option<Slot<'a>>),
+    Content(InodeId),
+}
+
+/// What a micro-operation changes of a file's data or size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChangedRange {
+    pub first_byte: u64,
+    /// The file's size behind it, where that is not smaller than before.
+    pub size_behind: Option<u64>,
 }
 
 impl<'a> MicroOpKind<'a> {
-    pub(super) fn subject(&self) -> Touched<'a> {
+    /// What it changes.
+    pub(super) fn touched(&self) -> Touched<'a> {
         match *self {
-            MicroOpKind::Create { .. } | MicroOpKind::Reserved { .. } => Touched::None,
+            MicroOpKind::Create { .. } | MicroOpKind::Reserved { .. } => Touched::Nothing,
             MicroOpKind::Link { slot, .. }
             | MicroOpKind::Unlink { slot, .. }
-            | MicroOpKind::ExchangeHalf { slot, .. } => Touched::Slots(slot, None),
-            MicroOpKind::Rename { from, to, .. } => Touched::Slots(from, Some(to)),
-            MicroOpKind::RenameTarget { to, .. } => Touched::Slots(to, None),
-            MicroOpKind::RenameSource { from, .. } => Touched::Slots(from, None),
-            MicroOpKind::Exchange { first, second, .. } => Touched::Slots(first, Some(second)),
+            | MicroOpKind::ExchangeHalf { slot, .. } => Touched::Names(slot, None),
+            MicroOpKind::Rename { from, to, .. } => Touched::Names(from, Some(to)),
+            MicroOpKind::RenameTarget { to, .. } => Touched::Names(to, None),
+            MicroOpKind::RenameSource { from, .. } => Touched::Names(from, None),
+            MicroOpKind::Exchange { first, second, .. } => Touched::Names(first, Some(second)),
             MicroOpKind::Write { inode, .. }
             | MicroOpKind::Grow { inode, .. }
             | MicroOpKind::Shrink { inode, .. }
             | MicroOpKind::Allocate { inode, .. }
             | MicroOpKind::SetXattr { inode, .. }
-            | MicroOpKind::SetMode { inode, .. } => Touched::Inode(inode),
+            | MicroOpKind::SetMode { inode, .. } => Touched::Content(inode),
         }
+    }
+
+    /// Whether it changes names in directories.
+    pub fn is_namespace(&self) -> bool {
+        matches!(self.touched(), Touched::Names(..))
+    }
+
+    /// Whether it changes a file itself: its data, its size, its attributes.
+    pub fn is_content(&self) -> bool {
+        matches!(self.touched(), Touched::Content(_))
+    }
+
+    /// Whether nobody can lose it: it is never pending and never told to be durable.
+    pub fn is_never_pending(&self) -> bool {
+        self.touched() == Touched::Nothing
+    }
+
+    /// Whether it changes an attribute of a file: neither its data nor its size.
+    pub(super) fn is_attribute(&self) -> bool {
+        self.is_content() && self.range().is_none()
+    }
+
+    /// The names that the call changes of which this is a part: both, of half a rename.
+    pub(super) fn names_of_call(&self) -> [Option<Slot<'a>>; 2] {
+        if let MicroOpKind::RenameTarget { from, to, .. }
+        | MicroOpKind::RenameSource { from, to, .. } = *self
+        {
+            return [Some(from), Some(to)];
+        }
+        match self.touched() {
+            Touched::Names(first, second) => [Some(first), second],
+            Touched::Nothing | Touched::Content(_) => [None, None],
+        }
+    }
+
+    /// What it changes of a file's data or size.
+    pub(super) fn range(&self) -> Option<ChangedRange> {
+        let (first_byte, size_behind) = match *self {
+            MicroOpKind::Write { offset, grow, .. } => (offset, grow.map(|grow| grow.to)),
+            MicroOpKind::Allocate { offset, to, .. } => (offset, Some(to)),
+            MicroOpKind::Grow { from, to, .. } => (from, Some(to)),
+            MicroOpKind::Shrink { to, .. } => (to, None),
+            MicroOpKind::Create { .. }
+            | MicroOpKind::Reserved { .. }
+            | MicroOpKind::Link { .. }
+            | MicroOpKind::Unlink { .. }
+            | MicroOpKind::Rename { .. }
+            | MicroOpKind::RenameTarget { .. }
+            | MicroOpKind::RenameSource { .. }
+            | MicroOpKind::Exchange { .. }
+            | MicroOpKind::ExchangeHalf { .. }
+            | MicroOpKind::SetXattr { .. }
+            | MicroOpKind::SetMode { .. } => return None,
+        };
+        Some(ChangedRange {
+            first_byte,
+            size_behind,
+        })
     }
 
     /// The file or directory that it is about; of an exchange, the first.

@@ -5,7 +5,7 @@ use super::op::{MicroOp, MicroOpKind};
 use super::order::Order;
 use super::walker::FileWalker;
 use crate::graph::NodeId;
-use crashpoint_trace::files::{InodeId, Slot, SyncKind};
+use crashpoint_trace::files::{InodeId, SyncKind};
 use rustc_hash::FxHashSet;
 
 /// What a sync makes durable, and with it all that it needs.
@@ -170,30 +170,20 @@ impl<'a> FileWalker<'a> {
 
     /// Whether a sync of a range of a file covers one of its nodes.
     fn is_in(&self, node: NodeId, range: Range, attributes: bool) -> bool {
-        match self.nodes[node.index()].kind {
-            MicroOpKind::Write {
-                offset, data, grow, ..
-            } => {
-                offset < range.to && range.from < offset + data.len()
-                    || grow.is_some_and(|grow| grow.from < range.to)
-            }
-            // What has its place in the journal is written with it, whatever the range.
-            MicroOpKind::Grow { from, .. } => from < range.to || self.order.is_in_journal(node),
-            MicroOpKind::Shrink { to, .. } => to < range.to || self.order.is_in_journal(node),
-            MicroOpKind::Allocate { offset, .. } => {
-                offset < range.to || self.order.is_in_journal(node)
-            }
-            MicroOpKind::SetXattr { .. } | MicroOpKind::SetMode { .. } => attributes,
-            MicroOpKind::Create { .. }
-            | MicroOpKind::Reserved { .. }
-            | MicroOpKind::Link { .. }
-            | MicroOpKind::Unlink { .. }
-            | MicroOpKind::Rename { .. }
-            | MicroOpKind::RenameTarget { .. }
-            | MicroOpKind::RenameSource { .. }
-            | MicroOpKind::Exchange { .. }
-            | MicroOpKind::ExchangeHalf { .. } => false,
+        let kind = &self.nodes[node.index()].kind;
+        if let MicroOpKind::Write {
+            offset, data, grow, ..
+        } = *kind
+        {
+            return offset < range.to && range.from < offset + data.len()
+                || grow.is_some_and(|grow| grow.from < range.to);
         }
+        if kind.is_attribute() {
+            return attributes;
+        }
+        // What has its place in the journal is written with it, whatever the range.
+        kind.range()
+            .is_some_and(|changed| changed.first_byte < range.to || self.order.is_in_journal(node))
     }
 
     /// Names of a file, and of the new directories on the way to it.
@@ -252,37 +242,18 @@ impl<'a> FileWalker<'a> {
                 continue;
             }
             let kind = &self.nodes[node.index()].kind;
-            match *kind {
-                MicroOpKind::Rename { from, to, .. }
-                    if to.directory == id && from.directory != id =>
-                {
-                    cover.halves.push(*node);
-                }
-                MicroOpKind::Create { .. }
-                | MicroOpKind::Reserved { .. }
-                | MicroOpKind::Rename { .. }
-                | MicroOpKind::Link { .. }
-                | MicroOpKind::Unlink { .. }
-                | MicroOpKind::RenameTarget { .. }
-                | MicroOpKind::RenameSource { .. }
-                | MicroOpKind::Exchange { .. }
-                | MicroOpKind::ExchangeHalf { .. }
-                | MicroOpKind::Write { .. }
-                | MicroOpKind::Grow { .. }
-                | MicroOpKind::Shrink { .. }
-                | MicroOpKind::Allocate { .. }
-                | MicroOpKind::SetXattr { .. }
-                | MicroOpKind::SetMode { .. } => cover.nodes.push(*node),
+            if let MicroOpKind::Rename { from, to, .. } = *kind
+                && to.directory == id
+                && from.directory != id
+            {
+                cover.halves.push(*node);
+            } else {
+                cover.nodes.push(*node);
             }
             let named = self.inode(kind.inode()).into_iter();
             let own = named.flat_map(|inode| &inode.own);
-            cover.nodes.extend(own.filter(|node| {
-                let kind = &self.nodes[node.index()].kind;
-                matches!(
-                    kind,
-                    MicroOpKind::SetXattr { .. } | MicroOpKind::SetMode { .. }
-                )
-            }));
+            let is_attribute = |node: &&NodeId| self.nodes[node.index()].kind.is_attribute();
+            cover.nodes.extend(own.filter(is_attribute));
         }
     }
 
@@ -310,7 +281,12 @@ impl<'a> FileWalker<'a> {
         // What happened to the old name before concerns the half that removes it.
         let needs = self.order.needs(node).iter().copied();
         let needs: Vec<NodeId> = needs
-            .filter(|need| !slots(&self.nodes[need.index()]).contains(&Some(to)))
+            .filter(|need| {
+                !self.nodes[need.index()]
+                    .kind
+                    .names_of_call()
+                    .contains(&Some(to))
+            })
             .collect();
         self.reorder(|order| order.replace(node, source, &needs));
         self.inode_mut(from.directory).entries.push(source);
@@ -320,27 +296,9 @@ impl<'a> FileWalker<'a> {
 
 /// Directories that a change of names is in.
 fn directories(op: &MicroOp<'_>) -> impl Iterator<Item = InodeId> {
-    let directories = slots(op).map(|slot| slot.map(|slot| slot.directory));
+    let directories = op
+        .kind
+        .names_of_call()
+        .map(|slot| slot.map(|slot| slot.directory));
     directories.into_iter().flatten()
-}
-
-/// Names that a call changes of which this is a part.
-fn slots<'a>(op: &MicroOp<'a>) -> [Option<Slot<'a>>; 2] {
-    match op.kind {
-        MicroOpKind::Link { slot, .. }
-        | MicroOpKind::Unlink { slot, .. }
-        | MicroOpKind::ExchangeHalf { slot, .. } => [Some(slot), None],
-        MicroOpKind::Rename { from, to, .. }
-        | MicroOpKind::RenameTarget { from, to, .. }
-        | MicroOpKind::RenameSource { from, to, .. } => [Some(from), Some(to)],
-        MicroOpKind::Exchange { first, second, .. } => [Some(first), Some(second)],
-        MicroOpKind::Create { .. }
-        | MicroOpKind::Reserved { .. }
-        | MicroOpKind::Write { .. }
-        | MicroOpKind::Grow { .. }
-        | MicroOpKind::Shrink { .. }
-        | MicroOpKind::Allocate { .. }
-        | MicroOpKind::SetXattr { .. }
-        | MicroOpKind::SetMode { .. } => [None, None],
-    }
 }

@@ -136,14 +136,14 @@ impl<'a> Trees<'a> {
                 window.insert(place, waiting);
             }
         };
-        match kind.subject() {
-            Touched::None => {}
-            Touched::Slots(first, second) => {
+        match kind.touched() {
+            Touched::Nothing => {}
+            Touched::Names(first, second) => {
                 for slot in [Some(first), second].into_iter().flatten() {
                     add(self.slots.entry(slot).or_default());
                 }
             }
-            Touched::Inode(inode) => {
+            Touched::Content(inode) => {
                 if let Some(file) = self.files.get_mut(&inode) {
                     add(&mut file.window);
                 }
@@ -156,28 +156,16 @@ impl<'a> Trees<'a> {
         self.see(nodes);
         for node in durable {
             let kind = &nodes[node.index()].kind;
-            match *kind {
-                MicroOpKind::Rename { from, to, .. }
-                | MicroOpKind::RenameTarget { from, to, .. } => {
-                    self.settle_slot(from, *node, nodes);
-                    self.settle_slot(to, *node, nodes);
+            match kind.touched() {
+                Touched::Names(..) => {
+                    // Also the old name of a rename that came apart, where it waited as a whole.
+                    for slot in kind.names_of_call().into_iter().flatten() {
+                        self.settle_slot(slot, *node, nodes);
+                    }
                 }
-                MicroOpKind::Exchange { first, second, .. } => {
-                    self.settle_slot(first, *node, nodes);
-                    self.settle_slot(second, *node, nodes);
+                Touched::Nothing | Touched::Content(_) => {
+                    self.settle_file(kind.inode(), *node, nodes);
                 }
-                MicroOpKind::Link { slot, .. }
-                | MicroOpKind::Unlink { slot, .. }
-                | MicroOpKind::ExchangeHalf { slot, .. } => self.settle_slot(slot, *node, nodes),
-                MicroOpKind::RenameSource { from, .. } => self.settle_slot(from, *node, nodes),
-                MicroOpKind::Create { .. }
-                | MicroOpKind::Reserved { .. }
-                | MicroOpKind::Write { .. }
-                | MicroOpKind::Grow { .. }
-                | MicroOpKind::Shrink { .. }
-                | MicroOpKind::Allocate { .. }
-                | MicroOpKind::SetXattr { .. }
-                | MicroOpKind::SetMode { .. } => self.settle_file(kind.inode(), *node, nodes),
             }
         }
     }

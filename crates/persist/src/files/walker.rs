@@ -2,7 +2,7 @@
 
 use super::inode::Inode;
 use super::model::{FsyncDirectory, Model, Rename};
-use super::op::{Growth, MicroOp, MicroOpKind};
+use super::op::{MicroOp, MicroOpKind};
 use super::order::Order;
 use super::paths::Paths;
 use crate::graph::{Fed, Frontier, NodeId, Walker};
@@ -322,35 +322,19 @@ impl<'a> FileWalker<'a> {
     pub(super) fn note_durable(&mut self, from: usize) {
         for index in from..self.order.durable.len() {
             let node = self.order.durable[index];
-            match self.nodes[node.index()].kind {
-                MicroOpKind::Write {
-                    inode,
-                    offset,
-                    data,
-                    grow,
-                    ..
-                } => {
-                    let inode = &mut self.inodes[inode.index()];
-                    inode.became_allocated(node, offset, offset + data.len());
-                    if let Some(Growth { to, .. }) = grow {
-                        inode.became_sure(node, to);
-                    }
-                }
-                MicroOpKind::Grow { inode, to, .. } | MicroOpKind::Allocate { inode, to, .. } => {
-                    self.inodes[inode.index()].became_sure(node, to);
-                }
-                MicroOpKind::Create { .. }
-                | MicroOpKind::Reserved { .. }
-                | MicroOpKind::Link { .. }
-                | MicroOpKind::Unlink { .. }
-                | MicroOpKind::Rename { .. }
-                | MicroOpKind::RenameTarget { .. }
-                | MicroOpKind::RenameSource { .. }
-                | MicroOpKind::Exchange { .. }
-                | MicroOpKind::ExchangeHalf { .. }
-                | MicroOpKind::Shrink { .. }
-                | MicroOpKind::SetXattr { .. }
-                | MicroOpKind::SetMode { .. } => {}
+            let kind = self.nodes[node.index()].kind;
+            if let MicroOpKind::Write {
+                inode,
+                offset,
+                data,
+                ..
+            } = kind
+            {
+                let end = offset + data.len();
+                self.inodes[inode.index()].became_allocated(node, offset, end);
+            }
+            if let Some(size) = kind.range().and_then(|range| range.size_behind) {
+                self.inodes[kind.inode().index()].became_sure(node, size);
             }
         }
     }
