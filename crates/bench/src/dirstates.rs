@@ -3,8 +3,8 @@
 
 use crate::timing::rounded;
 use crate::{Error, Options};
-use crashpoint_check::files::{FileOracle, Files, Folder, Layout};
-use crashpoint_check::subject::{Content as _, Subject as _};
+use crashpoint_check::engine::medium::{DurableState as _, Medium as _};
+use crashpoint_check::files::{FileMedium, FileOracle, Folder, Layout};
 use crashpoint_persist::files::Model;
 use crashpoint_states::{Bounded, Strategy as _};
 use crashpoint_trace::files::{
@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     let before = before(&names, &bytes);
     let calls = calls(&names);
     let model = Model::builtin("ext4-ordered").ok_or("a model that is built in")?;
-    let files = Files::new(&before, &calls, &model, FileOracle::Checker);
+    let files = FileMedium::new(&before, &calls, &model, FileOracle::Checker);
     let layouts = layouts(&files);
     let mut fastest = f64::INFINITY;
     for _ in 0..options.repeat {
@@ -72,11 +72,11 @@ fn lay_out(layouts: &[Layout<'_>]) -> Result<u64, Error> {
     Ok(written)
 }
 
-fn layouts<'a>(files: &Files<'a>) -> Vec<Layout<'a>> {
+fn layouts<'a>(files: &FileMedium<'a>) -> Vec<Layout<'a>> {
     let mut layouts = Vec::new();
     let mut content = files.before();
     let mut strategy = Bounded::new(2);
-    files.moments(&mut |moment, _| {
+    files.crash_points(&mut |moment, _| {
         content
             .advance(&[], moment.order)
             .expect("nothing is written");

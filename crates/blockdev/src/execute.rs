@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crashpoint_persist::files::litmus::{self, How, Op};
+use crashpoint_persist::files::litmus::{self, LitmusOp, WriteFlags};
 use crashpoint_trace::files::Allocation;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, RenameFlags, XattrFlags};
 use rustix::io::ReadWriteFlags;
@@ -50,12 +50,12 @@ impl Executor {
     /// Does something with a file, which is opened for it if it was not.
     fn with<T>(
         &self,
-        file: &litmus::File,
+        file: &litmus::LitmusFile,
         work: impl FnOnce(&File) -> io::Result<T>,
     ) -> io::Result<T> {
         match file {
-            litmus::File::Path(path) => work(&self.open(path, 0)?),
-            litmus::File::Handle(handle) => work(self.handle(handle)?),
+            litmus::LitmusFile::Path(path) => work(&self.open(path, 0)?),
+            litmus::LitmusFile::Handle(handle) => work(self.handle(handle)?),
         }
     }
 
@@ -65,32 +65,34 @@ impl Executor {
     }
 
     /// One step.
-    pub fn execute(&mut self, op: &Op) -> io::Result<()> {
+    pub fn execute(&mut self, op: &LitmusOp) -> io::Result<()> {
         match op {
-            Op::Create { path } => {
+            LitmusOp::Create { path } => {
                 let mut options = OpenOptions::new();
                 options.write(true).create_new(true).mode(0o644);
                 options.open(self.path(path)).map(drop)
             }
-            Op::Mkdir { path } => fs::create_dir(self.path(path)),
-            Op::Symlink { target, path } => std::os::unix::fs::symlink(target, self.path(path)),
-            Op::Link { file, path } => self.link(file, path),
-            Op::Unlink { path } => fs::remove_file(self.path(path)),
-            Op::Rmdir { path } => fs::remove_dir(self.path(path)),
-            Op::Rename { from, to } => fs::rename(self.path(from), self.path(to)),
-            Op::Exchange { first, second } => {
+            LitmusOp::Mkdir { path } => fs::create_dir(self.path(path)),
+            LitmusOp::Symlink { target, path } => {
+                std::os::unix::fs::symlink(target, self.path(path))
+            }
+            LitmusOp::Link { file, path } => self.link(file, path),
+            LitmusOp::Unlink { path } => fs::remove_file(self.path(path)),
+            LitmusOp::Rmdir { path } => fs::remove_dir(self.path(path)),
+            LitmusOp::Rename { from, to } => fs::rename(self.path(from), self.path(to)),
+            LitmusOp::Exchange { first, second } => {
                 let (first, second) = (self.path(first), self.path(second));
                 let exchange = RenameFlags::EXCHANGE;
                 Ok(rustix::fs::renameat_with(
                     CWD, first, CWD, second, exchange,
                 )?)
             }
-            Op::Open { handle, path } => {
+            LitmusOp::Open { handle, path } => {
                 let file = self.open(path, 0)?;
                 self.open.insert(handle.clone(), file);
                 Ok(())
             }
-            Op::Tmpfile { handle, directory } => {
+            LitmusOp::Tmpfile { handle, directory } => {
                 let mut options = OpenOptions::new();
                 options.read(true).write(true).mode(0o644);
                 options.custom_flags(libc::O_TMPFILE);
@@ -98,29 +100,29 @@ impl Executor {
                 self.open.insert(handle.clone(), file);
                 Ok(())
             }
-            Op::Close { handle } => {
+            LitmusOp::Close { handle } => {
                 self.handle(handle)?;
                 self.open.remove(handle);
                 Ok(())
             }
-            Op::Write {
+            LitmusOp::Write {
                 file,
                 offset,
                 bytes,
                 how,
             } => self.write(file, Some(*offset), bytes, *how),
-            Op::Append { file, bytes, how } => self.write(file, None, bytes, *how),
-            Op::Store {
+            LitmusOp::Append { file, bytes, how } => self.write(file, None, bytes, *how),
+            LitmusOp::Store {
                 file,
                 offset,
                 bytes,
             } => self.with(file, |file| store(file, *offset, bytes)),
-            Op::Copy { from, to } => {
+            LitmusOp::Copy { from, to } => {
                 let from = self.open(from, 0)?;
                 self.with(to, |to| copy(&from, to))
             }
-            Op::Truncate { file, size } => self.with(file, |file| file.set_len(*size)),
-            Op::Allocate {
+            LitmusOp::Truncate { file, size } => self.with(file, |file| file.set_len(*size)),
+            LitmusOp::Allocate {
                 file,
                 offset,
                 length,
@@ -128,38 +130,38 @@ impl Executor {
             } => self.with(file, |file| {
                 Ok(rustix::fs::fallocate(file, mode(*what), *offset, *length)?)
             }),
-            Op::SetXattr { file, name, value } => self.with(file, |file| {
+            LitmusOp::SetXattr { file, name, value } => self.with(file, |file| {
                 let set = rustix::fs::fsetxattr(file, &**name, value, XattrFlags::empty());
                 Ok(set?)
             }),
-            Op::Chmod { file, mode } => self.with(file, |file| {
+            LitmusOp::Chmod { file, mode } => self.with(file, |file| {
                 file.set_permissions(fs::Permissions::from_mode(*mode))
             }),
-            Op::Msync {
+            LitmusOp::Msync {
                 file,
                 offset,
                 length,
                 waits,
             } => self.with(file, |file| msync(file, *offset, *length, *waits)),
-            Op::Fsync { file } => self.with(file, File::sync_all),
-            Op::Fdatasync { file } => self.with(file, File::sync_data),
+            LitmusOp::Fsync { file } => self.with(file, File::sync_all),
+            LitmusOp::Fdatasync { file } => self.with(file, File::sync_data),
             // A disk that fails is not what is looked at here.
-            Op::FailedFsync { .. } => Ok(()),
-            Op::SyncFileRange {
+            LitmusOp::FailedFsync { .. } => Ok(()),
+            LitmusOp::SyncFileRange {
                 file,
                 offset,
                 length,
             } => self.with(file, |file| kernel::sync_file_range(file, *offset, *length)),
             // All file systems of this machine are none of our business, and would wait for ours.
-            Op::Sync | Op::Syncfs => Ok(rustix::fs::syncfs(File::open(&self.folder)?)?),
+            LitmusOp::Sync | LitmusOp::Syncfs => Ok(rustix::fs::syncfs(File::open(&self.folder)?)?),
         }
     }
 
-    fn link(&self, file: &litmus::File, path: &str) -> io::Result<()> {
+    fn link(&self, file: &litmus::LitmusFile, path: &str) -> io::Result<()> {
         let to = self.path(path);
         match file {
-            litmus::File::Path(from) => fs::hard_link(self.path(from), to),
-            litmus::File::Handle(handle) => {
+            litmus::LitmusFile::Path(from) => fs::hard_link(self.path(from), to),
+            litmus::LitmusFile::Handle(handle) => {
                 let descriptor = self.handle(handle)?.as_raw_fd();
                 let from = format!("/proc/self/fd/{descriptor}");
                 Ok(rustix::fs::linkat(
@@ -175,10 +177,10 @@ impl Executor {
 
     fn write(
         &self,
-        file: &litmus::File,
+        file: &litmus::LitmusFile,
         offset: Option<u64>,
         bytes: &[u8],
-        how: How,
+        how: WriteFlags,
     ) -> io::Result<()> {
         let write = |file: &File, flags: ReadWriteFlags, bytes: &[u8]| {
             let offset = match offset {
@@ -193,10 +195,12 @@ impl Executor {
             }
         };
         match how {
-            How::Plain => self.with(file, |file| write(file, ReadWriteFlags::empty(), bytes)),
-            How::Dsync => self.with(file, |file| write(file, ReadWriteFlags::DSYNC, bytes)),
-            How::Sync => self.with(file, |file| write(file, ReadWriteFlags::SYNC, bytes)),
-            How::Direct => {
+            WriteFlags::Plain => {
+                self.with(file, |file| write(file, ReadWriteFlags::empty(), bytes))
+            }
+            WriteFlags::Dsync => self.with(file, |file| write(file, ReadWriteFlags::DSYNC, bytes)),
+            WriteFlags::Sync => self.with(file, |file| write(file, ReadWriteFlags::SYNC, bytes)),
+            WriteFlags::Direct => {
                 let mut buffer = vec![0; bytes.len() + ALIGNMENT];
                 let start = buffer.as_ptr().align_offset(ALIGNMENT);
                 let aligned = &mut buffer[start..start + bytes.len()];
@@ -208,10 +212,10 @@ impl Executor {
     }
 
     /// Another descriptor of the file, past the cache.
-    fn direct(&self, file: &litmus::File) -> io::Result<File> {
+    fn direct(&self, file: &litmus::LitmusFile) -> io::Result<File> {
         match file {
-            litmus::File::Path(path) => self.open(path, libc::O_DIRECT),
-            litmus::File::Handle(handle) => {
+            litmus::LitmusFile::Path(path) => self.open(path, libc::O_DIRECT),
+            litmus::LitmusFile::Handle(handle) => {
                 let descriptor = self.handle(handle)?.as_raw_fd();
                 let mut options = OpenOptions::new();
                 options.read(true).write(true).custom_flags(libc::O_DIRECT);

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crashpoint_blockdev::LabError;
-use crashpoint_check::files::{CheckSetup, FileChecker, FileOracle, Files, behaviours};
-use crashpoint_check::journal::Identity;
-use crashpoint_check::judge::first_difference;
-use crashpoint_check::plan::Budget;
-use crashpoint_check::server::Limits;
-use crashpoint_check::subject::{Checker as _, Subject as _};
-use crashpoint_check::timeline::Phase;
+use crashpoint_check::engine::crash_points::Phase;
+use crashpoint_check::engine::explore::Budget;
+use crashpoint_check::engine::journal::Identity;
+use crashpoint_check::engine::medium::{Checker as _, Medium as _};
+use crashpoint_check::files::{CheckSetup, FileChecker, FileMedium, FileOracle, behaviours};
+use crashpoint_check::process::output::first_difference;
+use crashpoint_check::process::run::Limits;
 use crashpoint_explain::files::describe;
 use crashpoint_explain::files::findings::{self, FilesExplainer};
 use crashpoint_explain::{manuals, picture};
@@ -210,7 +210,9 @@ fn crash(
     let before = recording.before();
     let calls: Vec<Call<'_>> = recording.calls().collect();
     let oracle = oracle(settings)?;
-    let files = run.time("analyse", || Files::new(&before, &calls, model, oracle));
+    let files = run.time("analyse", || {
+        FileMedium::new(&before, &calls, model, oracle)
+    });
     if oracle == FileOracle::WholeFiles && files.versions.is_empty() {
         return Err(FilesError::NothingToJudge.into());
     }
@@ -325,7 +327,7 @@ fn crash(
 fn strategies(
     run: &Run<'_>,
     recording: &FileRecording,
-    files: &Files<'_>,
+    files: &FileMedium<'_>,
 ) -> Result<Strategies, TestError> {
     let mut functions = Functions::new(recording);
     let strategies = strategies::strategies(run.settings, || {
@@ -412,13 +414,13 @@ fn shown_by(name: &str) -> String {
 /// The checker on what the workload left, with nothing lost: twice, and content both times. How
 /// long it took.
 fn without_crash<'a>(
-    files: &Files<'a>,
+    files: &FileMedium<'a>,
     checker: &mut FileChecker<'_, 'a>,
 ) -> Result<Duration, TestError> {
     let layout = files.after();
     let phase = match files.outputs() {
-        0 => Phase::In(0),
-        outputs => Phase::After(outputs as u32 - 1),
+        0 => Phase::InFlight(0),
+        outputs => Phase::Returned(outputs as u32 - 1),
     };
     let mut slowest = Duration::ZERO;
     for _ in 0..2 {

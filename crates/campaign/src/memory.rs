@@ -9,12 +9,12 @@ mod workspace;
 
 use std::time::Duration;
 
-use crashpoint_check::behaviours::{self, Divided};
-use crashpoint_check::journal::JournalError;
-use crashpoint_check::memory::Memory;
-use crashpoint_check::references::{self, AllReferences, Unjudged, Why};
-use crashpoint_check::server::Limits;
-use crashpoint_check::timeline::{Timeline, Walk};
+use crashpoint_check::engine::journal::JournalError;
+use crashpoint_check::memory::MemoryMedium;
+use crashpoint_check::memory::behaviours::{self, Divided};
+use crashpoint_check::memory::references::{self, AllReferences, Unjudged, Why};
+use crashpoint_check::memory::timeline::{Timeline, Walk};
+use crashpoint_check::process::run::Limits;
 use crashpoint_explain::memory::{self as explain, MemoryExplainer};
 use crashpoint_explain::{manuals, picture};
 use crashpoint_report::Finding;
@@ -215,10 +215,10 @@ fn crash(run: &Run<'_>, prepared: &Prepared) -> Result<Crashed, TestError> {
         );
     }
     problems.extend(unjudged(prepared, &references.unjudged));
-    let memory = Memory {
+    let memory = MemoryMedium {
         plan: &plan,
         timeline: &timeline,
-        references: &references.lists,
+        references: &references.by_suffix,
     };
     let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
     let exploration = Exploration {
@@ -239,7 +239,7 @@ fn crash(run: &Run<'_>, prepared: &Prepared) -> Result<Crashed, TestError> {
     let explainer = MemoryExplainer {
         plan: &plan,
         timeline: &timeline,
-        references: &references.lists,
+        references: &references.by_suffix,
         resolver: &resolver,
         operation_line: &|operation| prepared.workload.line(operation).to_owned(),
     };

@@ -1,6 +1,6 @@
 //! What a run tells while it goes on: events, for whoever wants to show them.
 
-use crashpoint_check::explore::Watcher;
+use crashpoint_check::engine::explore::Watcher;
 
 /// Something that a user may want to know while a run goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crashpoint_check::explore::{self, Explored, Statistics};
-use crashpoint_check::journal::{self, How, Identity, Journal};
-use crashpoint_check::minimise::{self, Causes};
-use crashpoint_check::plan::Budget;
-use crashpoint_check::subject::{Checker, Subject};
+use crashpoint_check::engine::explore::Budget;
+use crashpoint_check::engine::explore::{self, Explored, Statistics};
+use crashpoint_check::engine::journal::{self, Identity, Journal, ResultOrigin};
+use crashpoint_check::engine::medium::{Checker, Medium};
+use crashpoint_check::engine::minimise::{self, Causes};
 use crashpoint_explain::picture::{self, Picture};
 use crashpoint_explain::{Explainer, FailedAgain, merge};
 use crashpoint_persist::graph::NodeId;
@@ -65,7 +65,7 @@ pub fn run<M, C, E>(
     explainer: &E,
 ) -> Result<Outcome, TestError>
 where
-    M: Subject,
+    M: Medium,
     C: Checker<Patch = M::Patch>,
     E: Explainer<C>,
 {
@@ -95,7 +95,7 @@ where
     })
 }
 
-impl<M: Subject, C: Checker<Patch = M::Patch>> Exploration<'_, M, C> {
+impl<M: Medium, C: Checker<Patch = M::Patch>> Exploration<'_, M, C> {
     /// What was found, and whether leaving out what was not read turned out to be wrong: then
     /// nothing was left out.
     fn explore(&mut self, run: &Run<'_>) -> Result<(Explored, bool), TestError> {
@@ -111,7 +111,9 @@ impl<M: Subject, C: Checker<Patch = M::Patch>> Exploration<'_, M, C> {
             }
         };
         // The run that is resumed may have been killed after it had found this out.
-        let refuted = known.iter().any(|result| result.how == How::Refutes);
+        let refuted = known
+            .iter()
+            .any(|result| result.how == ResultOrigin::Refutes);
         if !refuted {
             let explored = run.time("explore", || {
                 self.explore_once(run, self.prune, journal.as_ref(), &known)
@@ -125,7 +127,7 @@ impl<M: Subject, C: Checker<Patch = M::Patch>> Exploration<'_, M, C> {
             None => Vec::new(),
         };
         // What was seen, and not inferred.
-        known.retain(|result| result.how != How::Pruned);
+        known.retain(|result| result.how != ResultOrigin::Pruned);
         let explored = run.time("explore again", || {
             self.explore_once(run, false, journal.as_ref(), &known)
         })?;
@@ -137,13 +139,13 @@ impl<M: Subject, C: Checker<Patch = M::Patch>> Exploration<'_, M, C> {
         run: &Run<'_>,
         prune: bool,
         journal: Option<&Journal>,
-        known: &[journal::Result],
+        known: &[journal::JournalEntry],
     ) -> Result<Explored, TestError> {
         for checker in self.checkers.iter_mut() {
             checker.rewind()?;
         }
         let exploration = explore::Exploration {
-            subject: self.medium,
+            medium: self.medium,
             limits: self.budget,
             prune,
             count_lost: self.count_lost,
@@ -223,7 +225,7 @@ impl<M: Subject, C: Checker<Patch = M::Patch>> Exploration<'_, M, C> {
         let Some(last) = points.iter().max() else {
             return orders;
         };
-        self.medium.moments(&mut |moment, _| {
+        self.medium.crash_points(&mut |moment, _| {
             for (point, order) in points.iter().zip(&mut orders) {
                 if *point == moment.index {
                     *order = moment.order;

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use crashpoint_check::plan::Plan;
-use crashpoint_check::timeline::{ListId, Timeline, Walk};
+use crashpoint_check::engine::crash_points::SuffixId;
+use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::memory::timeline::{Timeline, Walk};
 use crashpoint_flow::Unfollowed;
 use crashpoint_infer::{Inferred, Rule, infer};
 use crashpoint_persist::graph::Model;
 use crashpoint_program::paths;
 use crashpoint_report::ConditionFigures;
-use crashpoint_states::conditions::{At, Figures, Planner, Reason};
-use crashpoint_states::{self as states, ByConditions, Point, representative};
+use crashpoint_states::conditions::{ChoiceReason, ConditionPoint, Figures, Planner};
+use crashpoint_states::{self as states, ByConditions, representative};
 use num_bigint::BigUint;
 use rustc_hash::FxHashSet;
 
@@ -44,24 +45,24 @@ pub fn needs_flow(settings: &Settings) -> bool {
 pub struct Strategies {
     pub all: Vec<Box<dyn states::Strategy>>,
     /// What representatives were found, if that was asked for.
-    pub plan: Option<Arc<representative::Plan>>,
+    pub plan: Option<Arc<representative::RepresentativePlan>>,
     conditions: Option<ByInference>,
     /// Lists of operations that run after one of the states; None: any may be.
-    lists: Option<FxHashSet<ListId>>,
+    lists: Option<FxHashSet<SuffixId>>,
 }
 
 /// What there is to tell of conditions.
 struct ByInference {
     inferred: Inferred,
     planned: Figures,
-    cuts: Arc<Mutex<BTreeMap<Reason, u64>>>,
+    cuts: Arc<Mutex<BTreeMap<ChoiceReason, u64>>>,
 }
 
 /// Strategies that need no inference. `representatives` is asked for if they are wanted. For
 /// `conditions`, where there is nothing to infer from, what comes nearest to it.
 pub fn strategies(
     settings: &Settings,
-    representatives: impl FnOnce() -> representative::Plan,
+    representatives: impl FnOnce() -> representative::RepresentativePlan,
 ) -> Strategies {
     let test = &settings.test;
     // The states of a folder are costly, and most that goes wrong there is one thing.
@@ -96,9 +97,9 @@ pub fn strategies(
 pub fn for_memory(
     run: &Run<'_>,
     prepared: &Prepared,
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     timeline: &Timeline,
-    representatives: impl FnOnce() -> representative::Plan,
+    representatives: impl FnOnce() -> representative::RepresentativePlan,
 ) -> Strategies {
     let settings = run.settings;
     if !needs_flow(settings) {
@@ -139,16 +140,16 @@ pub fn for_memory(
 fn lists_after(
     strategies: &[Box<dyn states::Strategy>],
     prepared: &Prepared,
-    plan: &Plan<'_>,
-) -> FxHashSet<ListId> {
+    plan: &TestPlan<'_>,
+) -> FxHashSet<SuffixId> {
     let mut lists = FxHashSet::default();
     let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
-    walk.moments(|moment, _| {
-        let point = Point {
-            order: moment.order,
-        };
-        if strategies.iter().any(|strategy| strategy.wants(&point)) {
-            lists.insert(moment.phase.list());
+    walk.crash_points(|moment, _| {
+        if strategies
+            .iter()
+            .any(|strategy| strategy.wants(moment.order))
+        {
+            lists.insert(moment.phase.suffix());
         }
         ControlFlow::Continue(())
     });
@@ -180,7 +181,7 @@ impl Strategies {
     }
 
     /// Whether states may be tried after which this list runs.
-    pub fn wants(&self, list: ListId) -> bool {
+    pub fn wants(&self, list: SuffixId) -> bool {
         let lists = self.lists.as_ref();
         lists.is_none_or(|lists| lists.contains(&list))
     }
@@ -195,7 +196,7 @@ impl Strategies {
             let count = of_rule.map(|hint| hint.conditions).sum();
             (rule.name().to_owned(), count)
         };
-        let named = |counts: &BTreeMap<Reason, u64>| {
+        let named = |counts: &BTreeMap<ChoiceReason, u64>| {
             let counts = counts.iter();
             counts
                 .map(|(reason, count)| (reason.name().to_owned(), *count))
@@ -245,11 +246,11 @@ const FEW_STATES: u32 = 2000;
 
 /// Whether trying every state is little work: then there is no need to choose, and nothing that a
 /// short run may not have hinted at is missed.
-fn are_few(prepared: &Prepared, plan: &Plan<'_>) -> bool {
+fn are_few(prepared: &Prepared, plan: &TestPlan<'_>) -> bool {
     let mut left = BigUint::from(FEW_STATES);
     let mut are_few = true;
     let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
-    walk.moments(|moment, _| {
+    walk.crash_points(|moment, _| {
         let count = moment.frontier().count();
         are_few = count.exact && count.value <= left;
         if !are_few {
@@ -265,10 +266,10 @@ fn are_few(prepared: &Prepared, plan: &Plan<'_>) -> bool {
 fn violations(
     settings: &Settings,
     prepared: &Prepared,
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     timeline: &Timeline,
     inferred: &Inferred,
-) -> (ByConditions, FxHashSet<ListId>) {
+) -> (ByConditions, FxHashSet<SuffixId>) {
     let unit_bytes = match plan.model {
         Model::X86 | Model::Eadr => 64,
         Model::Msync => 4096,
@@ -283,11 +284,11 @@ fn violations(
     let verbs = verbs(prepared);
     let mut lists = FxHashSet::default();
     let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
-    walk.moments(|moment, _| {
+    walk.crash_points(|moment, _| {
         let operation = moment.phase.operation().map(|operation| operation as usize);
         let verb = operation.and_then(|index| verbs.get(index)).copied();
         let span = operation.map(|index| timeline.operations[index]);
-        let wanted = planner.moment(&At {
+        let wanted = planner.crash_point(&ConditionPoint {
             order: moment.order,
             operation: verb.unwrap_or(u32::MAX),
             begin: span.map_or(0, |span| span.begin),
@@ -296,7 +297,7 @@ fn violations(
             durable: moment.durable,
         });
         if wanted {
-            lists.insert(moment.phase.list());
+            lists.insert(moment.phase.suffix());
         }
         ControlFlow::Continue(())
     });

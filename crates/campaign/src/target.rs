@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crashpoint_abi::Level;
-use crashpoint_check::launch::{self, Launch, Paths};
-use crashpoint_check::server::ServerError;
+use crashpoint_check::process::launch::{self, Launch, Paths};
+use crashpoint_check::process::server::ServerError;
 use crashpoint_install as install;
 
 use crate::record::RecordError;

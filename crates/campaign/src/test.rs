@@ -8,10 +8,10 @@ use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crashpoint_check::explore::{ExploreError, Statistics};
-use crashpoint_check::journal::JournalError;
-use crashpoint_check::references::ReferenceError;
-use crashpoint_check::worker::WorkerError;
+use crashpoint_check::engine::explore::{ExploreError, Statistics};
+use crashpoint_check::engine::journal::JournalError;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::memory::references::ReferenceError;
 use crashpoint_report::{Figures, Finding, Report, Rule, TestFigures};
 use crashpoint_trace::OpenError;
 
@@ -41,7 +41,7 @@ pub enum TestError {
     #[error(transparent)]
     Reference(#[from] ReferenceError),
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Worker(#[from] CheckError),
     #[error(transparent)]
     Explore(#[from] ExploreError),
     #[error(transparent)]
@@ -208,7 +208,7 @@ pub(crate) fn report(
         possible_states: statistics.possible.to_string(),
         possible_exact: statistics.exact,
         chosen_states: statistics.chosen,
-        settled_states: statistics.settled,
+        settled_states: statistics.known_to_fail,
         clusters: statistics.clusters,
         duplicate_states: statistics.duplicates,
         pruned_states: statistics.pruned,

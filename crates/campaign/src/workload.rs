@@ -4,8 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crashpoint_check::judge::{MOST_AT_ONCE, lines};
-use crashpoint_check::plan::{ListText, Lists};
+use crashpoint_check::engine::outcome::MAX_OVERLAPPING;
+use crashpoint_check::memory::plan::{SuffixText, Suffixes};
+use crashpoint_check::process::output::lines;
 use crashpoint_search::workload::{self as search, Operation};
 
 use crate::settings::Settings;
@@ -22,7 +23,7 @@ pub enum WorkloadError {
     #[error("{} holds no operations", path.display())]
     Empty { path: PathBuf },
     #[error(
-        "`{line}`: {MOST_AT_ONCE} operations at once can be judged, not {found}: each order of them \
+        "`{line}`: {MAX_OVERLAPPING} operations at once can be judged, not {found}: each order of them \
          is run"
     )]
     TooManyAtOnce { line: String, found: usize },
@@ -49,7 +50,7 @@ impl Workload {
                 return Err(WorkloadError::Empty { path: path.clone() });
             }
             let mut counts = operations.iter().map(|line| (line, line.parts().count()));
-            if let Some((line, found)) = counts.find(|(_, count)| *count > MOST_AT_ONCE) {
+            if let Some((line, found)) = counts.find(|(_, count)| *count > MAX_OVERLAPPING) {
                 let line = line.line.clone();
                 return Err(WorkloadError::TooManyAtOnce { line, found });
             }
@@ -74,7 +75,7 @@ impl Workload {
     /// What runs after a crash in each operation: questions about all that was touched, what would
     /// have followed, and the removal of everything, with questions again. `printed` is the output
     /// of a run without a crash.
-    pub fn lists<'a>(&'a self, settings: &'a Settings, printed: &[u8]) -> Lists<'a> {
+    pub fn lists<'a>(&'a self, settings: &'a Settings, printed: &[u8]) -> Suffixes<'a> {
         let by_line = LinePerOperation::of(printed, self.operations.len());
         let suffix = settings.test.suffix;
         let list = move |number: usize| {
@@ -96,7 +97,7 @@ impl Workload {
             let before = number.checked_sub(1).map(|line| &self.operations[line]);
             let parts = before.into_iter().flat_map(Operation::parts);
             let at_once: Vec<String> = parts.map(str::to_owned).collect();
-            ListText {
+            SuffixText {
                 // Whoever recovers is alone.
                 text: lines_of(probes.iter().chain(after).chain(&removals)),
                 probes: probes.len(),
@@ -105,13 +106,13 @@ impl Workload {
                 printed: Arc::clone(&by_line.printed),
                 printed_before: by_line.ends[number.saturating_sub(1)],
                 printed_after: by_line.ends[number],
-                at_once: match at_once.len() {
+                overlapping: match at_once.len() {
                     1 => Vec::new(),
                     _ => at_once,
                 },
             }
         };
-        Lists::new(self.operations.len() + 1, list)
+        Suffixes::new(self.operations.len() + 1, list)
     }
 
     /// The line of an operation, as a user knows it.
@@ -161,7 +162,7 @@ impl LinePerOperation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crashpoint_check::timeline::ListId;
+    use crashpoint_check::engine::crash_points::SuffixId;
     use crashpoint_search::workload::{ArgumentKind, OperationKind};
 
     fn settings() -> Settings {
@@ -184,7 +185,7 @@ mod tests {
         let operations = search::parse(&text, &settings.operations);
         let workload = Workload { operations, text };
         let lists = workload.lists(&settings, b"a\nb\nc\n");
-        let list = |number: u32| lists.get(ListId(number));
+        let list = |number: u32| lists.get(SuffixId(number));
         let texts: Vec<String> = (0..4).map(|number| list(number).text.clone()).collect();
         assert_eq!(
             texts,
@@ -196,8 +197,8 @@ mod tests {
             ]
         );
         let second = list(2);
-        assert_eq!(second.list(ListId(2), false).printed, b"a\n");
-        assert_eq!(second.list(ListId(2), true).printed, b"a\nb\n");
+        assert_eq!(second.suffix(SuffixId(2), false).printed, b"a\n");
+        assert_eq!(second.suffix(SuffixId(2), true).printed, b"a\nb\n");
         assert_eq!((second.probes, second.operations), (2, 1));
     }
 
@@ -210,10 +211,10 @@ mod tests {
         assert!(workload.has_threads());
         assert_eq!(workload.one_by_one(), "put 1 5\nput 2 6\nput 3 7\nget 1\n");
         let lists = workload.lists(&settings, b"");
-        let first = lists.get(ListId(1));
+        let first = lists.get(SuffixId(1));
         assert_eq!(first.text, "get 2\nget 1\nput 3 7\nget 1\n");
-        assert_eq!(first.at_once, ["put 1 5", "put 2 6"]);
-        assert!(lists.get(ListId(0)).at_once.is_empty());
+        assert_eq!(first.overlapping, ["put 1 5", "put 2 6"]);
+        assert!(lists.get(SuffixId(0)).overlapping.is_empty());
     }
 
     #[test]
@@ -223,7 +224,7 @@ mod tests {
         let operations = search::parse(&text, &settings.operations);
         let workload = Workload { operations, text };
         let lists = workload.lists(&settings, b"one line\n");
-        let claimed = |number| lists.get(ListId(number)).printed_after;
+        let claimed = |number| lists.get(SuffixId(number)).printed_after;
         assert_eq!([0, 1, 2].map(claimed), [0; 3]);
     }
 }

@@ -1,4 +1,4 @@
-//! Crashes of programs that persist by files: [`subject`] is the recording as the search for crash
+//! Crashes of programs that persist by files: [`medium`] is the recording as the search for crash
 //! states sees it, [`folder`] lays a state out, [`oracle`] says what is fine, and [`checker`] runs
 //! the check.
 
@@ -6,9 +6,9 @@ pub mod behaviours;
 pub mod checker;
 pub mod folder;
 pub mod layout;
+pub mod medium;
 mod names;
 pub mod oracle;
-pub mod subject;
 
 #[cfg(test)]
 mod tests;
@@ -16,5 +16,5 @@ mod tests;
 pub use checker::{CheckSetup, FileChecker};
 pub use folder::Folder;
 pub use layout::Layout;
+pub use medium::FileMedium;
 pub use oracle::FileOracle;
-pub use subject::Files;

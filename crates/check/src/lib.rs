@@ -1,39 +1,15 @@
 //! Does it recover: crash states materialised, recovery run on each, and a verdict.
 //!
-//! [`timeline`] finds the moments at which a crash is tried, [`references`] what a consistent
-//! program prints, [`explore`] tries what a strategy chooses, [`minimise`] says what a failure
-//! comes from. Underneath, a [`worker`] has a target that waits at the door of `main`
-//! ([`server`]) and files with the content of a crash state ([`pool`], [`image`]).
+//! [`engine`] searches for crash states that fail, of whatever medium; [`memory`] and [`files`] are
+//! the media, each with its crash points, its way to lay a state out and its oracle; [`process`] runs
+//! the target.
 //!
 //! **Architecture invariant:** knows nothing of source lines or reports; whatever the target does
-//! is a result, never an error of this crate.
+//! is a result, never an error of this crate. `engine` knows neither `memory` nor `files`, and
+//! `process` none of the three.
 #![forbid(unsafe_code)]
 
-mod activity;
-mod addresses;
-pub mod at_once;
-pub mod behaviours;
-pub mod explore;
+pub mod engine;
 pub mod files;
-pub mod image;
-pub mod journal;
-pub mod judge;
-pub mod launch;
 pub mod memory;
-pub mod minimise;
-pub mod output;
-mod pin;
-pub mod plan;
-pub mod pool;
-pub mod reads;
-pub mod references;
-mod runner;
-pub mod server;
-pub mod spawned;
-pub mod subject;
-pub mod table;
-pub mod timeline;
-#[cfg(test)]
-mod toy;
-mod wire;
-pub mod worker;
+pub mod process;

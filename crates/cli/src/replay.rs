@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crashpoint_campaign::record;
-use crashpoint_check::launch::{self, Paths};
-use crashpoint_check::worker::WorkerError;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::process::launch::{self, Paths};
 use crashpoint_explain::replay::{self, ReplayError, Stored};
 use crashpoint_install as install;
 
@@ -21,7 +21,7 @@ pub enum Error {
     #[error(transparent)]
     Locate(#[from] install::LocateError),
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Worker(#[from] CheckError),
     #[error("could not start `{program}`: {source}")]
     Start { program: String, source: io::Error },
     #[error("{}: {source}", path.display())]

@@ -18,10 +18,10 @@ pub mod replay;
 use std::io;
 use std::path::Path;
 
-use crashpoint_check::minimise::{Cause, Kind};
-use crashpoint_check::server::Ended;
-use crashpoint_check::subject::Checker;
-use crashpoint_check::worker::WorkerError;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::medium::Checker;
+use crashpoint_check::engine::minimise::{Cause, CauseKind};
+use crashpoint_check::process::run::FinishedRun;
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::{Finding, Location};
 use crashpoint_states::representative::Facts;
@@ -41,7 +41,7 @@ pub trait Explainer<C: Checker> {
     fn facts(&self) -> Facts;
 
     /// The finding of a cause whose state has just failed once more, without its replay command.
-    fn finding(&self, failed: &mut FailedAgain<'_, C>) -> Result<Finding, WorkerError>;
+    fn finding(&self, failed: &mut FailedAgain<'_, C>) -> Result<Finding, CheckError>;
 
     /// Writes what replays a finding into its folder, in place of what is there.
     fn write_replay(
@@ -58,7 +58,7 @@ pub struct FailedAgain<'f, C: Checker> {
     /// The last event before the crash.
     pub order: u64,
     pub patch: &'f C::Patch,
-    pub ended: &'f Ended,
+    pub ended: &'f FinishedRun,
     /// Holds what is durable at the crash point.
     pub checker: &'f mut C,
 }
@@ -66,16 +66,16 @@ pub struct FailedAgain<'f, C: Checker> {
 /// The node at which a finding is shown.
 fn main_node(cause: &Cause) -> Option<NodeId> {
     match cause.kind {
-        Kind::Ordering | Kind::Atomicity => cause.ahead.or(cause.needed.first().copied()),
-        Kind::Durability => cause.needed.first().copied(),
+        CauseKind::Ordering | CauseKind::Atomicity => cause.ahead.or(cause.needed.first().copied()),
+        CauseKind::Durability => cause.needed.first().copied(),
     }
 }
 
 /// The rule that a cause breaks.
-fn rule_of(kind: Kind) -> &'static str {
+fn rule_of(kind: CauseKind) -> &'static str {
     match kind {
-        Kind::Ordering => manuals::ORDERING.id,
-        Kind::Atomicity => manuals::ATOMICITY.id,
-        Kind::Durability => manuals::DURABILITY.id,
+        CauseKind::Ordering => manuals::ORDERING.id,
+        CauseKind::Atomicity => manuals::ATOMICITY.id,
+        CauseKind::Durability => manuals::DURABILITY.id,
     }
 }

@@ -3,14 +3,15 @@
 use std::io;
 use std::path::Path;
 
-use crashpoint_check::behaviours;
-use crashpoint_check::judge::References;
-use crashpoint_check::memory::MemoryChecker;
-use crashpoint_check::minimise::{Cause, Kind};
-use crashpoint_check::plan::Plan;
-use crashpoint_check::references::Forgotten;
-use crashpoint_check::timeline::{Phase, Timeline};
-use crashpoint_check::worker::WorkerError;
+use crashpoint_check::engine::crash_points::Phase;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::minimise::{Cause, CauseKind};
+use crashpoint_check::memory::behaviours;
+use crashpoint_check::memory::judge::References;
+use crashpoint_check::memory::medium::MemoryChecker;
+use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::memory::references::Forgotten;
+use crashpoint_check::memory::timeline::Timeline;
 use crashpoint_persist::graph::{Model, NodeId};
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{Category, Crash, FileRange, Finding, Location, Severity, Spot, Step};
@@ -21,7 +22,7 @@ use crate::{Explainer, FailedAgain, main_node, manuals, outcome, rule_of};
 
 /// Explains causes of one recording.
 pub struct MemoryExplainer<'a> {
-    pub plan: &'a Plan<'a>,
+    pub plan: &'a TestPlan<'a>,
     pub timeline: &'a Timeline,
     pub references: &'a [Option<References>],
     pub resolver: &'a Resolver<'a>,
@@ -45,7 +46,7 @@ impl Explainer<MemoryChecker<'_, '_, '_>> for MemoryExplainer<'_> {
     fn finding(
         &self,
         failed: &mut FailedAgain<'_, MemoryChecker<'_, '_, '_>>,
-    ) -> Result<Finding, WorkerError> {
+    ) -> Result<Finding, CheckError> {
         let cause = failed.cause;
         let far = self.outwards(cause);
         let needed = self.locations(&cause.needed, far);
@@ -83,14 +84,14 @@ impl Explainer<MemoryChecker<'_, '_, '_>> for MemoryExplainer<'_> {
             crash: Some(Crash {
                 category: seen.category,
                 operation: operation.map(|number| self.operation(number)),
-                acknowledged: matches!(cause.state.phase, Phase::After(_)),
+                acknowledged: matches!(cause.state.phase, Phase::Returned(_)),
                 needed: needed.into_iter().map(Spot::from).collect(),
                 ahead: ahead.map(Spot::from),
                 expected: seen.expected,
                 found: seen.found,
                 states: cause.states,
                 found_by: cause.found_by.to_owned(),
-                fix_verified: cause.mended_by_persisting,
+                fix_verified: cause.fixed_by_persisting,
                 ..Crash::default()
             }),
         })
@@ -125,7 +126,7 @@ impl MemoryExplainer<'_> {
     }
 
     fn references_of(&self, phase: Phase) -> Option<&References> {
-        let of_list = self.references.get(phase.list().0 as usize);
+        let of_list = self.references.get(phase.suffix().0 as usize);
         of_list.and_then(Option::as_ref)
     }
 
@@ -191,16 +192,18 @@ impl MemoryExplainer<'_> {
         needed.sort_unstable();
         if let Some(ahead) = cause.ahead {
             let what = match cause.kind {
-                Kind::Ordering => "this store is durable",
-                Kind::Atomicity | Kind::Durability => "this store is durable, and power fails",
+                CauseKind::Ordering => "this store is durable",
+                CauseKind::Atomicity | CauseKind::Durability => {
+                    "this store is durable, and power fails"
+                }
             };
             add(&mut steps, ahead, what);
         }
         for node in needed {
             let what = match cause.kind {
-                Kind::Ordering => "this store, which it needs, is lost",
-                Kind::Durability => "this store is lost",
-                Kind::Atomicity => "this store would make it whole",
+                CauseKind::Ordering => "this store, which it needs, is lost",
+                CauseKind::Durability => "this store is lost",
+                CauseKind::Atomicity => "this store would make it whole",
             };
             add(&mut steps, node, what);
         }

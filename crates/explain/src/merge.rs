@@ -3,7 +3,7 @@
 //! A store that should have been made durable explains all that goes wrong without it, and a store
 //! that goes ahead of several that one place in the program should have made durable is one mistake.
 
-use crashpoint_check::minimise::{Cause, Causes, Kind};
+use crashpoint_check::engine::minimise::{Cause, CauseKind, Causes};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::Location;
 
@@ -32,7 +32,7 @@ type Line = (String, u32);
 
 /// By what causes are recognised.
 struct Roots {
-    kind: Kind,
+    kind: CauseKind,
     needed: Vec<Line>,
     /// The line that went ahead, with the functions of what it needed.
     ahead: Vec<(Line, String)>,
@@ -47,8 +47,8 @@ impl Roots {
         let pairs = functions.filter_map(|function| Some((line(ahead.as_ref()?), function)));
         Roots {
             kind: match cause.kind {
-                Kind::Ordering | Kind::Durability => Kind::Ordering,
-                Kind::Atomicity => Kind::Atomicity,
+                CauseKind::Ordering | CauseKind::Durability => CauseKind::Ordering,
+                CauseKind::Atomicity => CauseKind::Atomicity,
             },
             ahead: if needed.is_empty() {
                 ahead.iter().map(|at| (line(at), String::new())).collect()
@@ -79,6 +79,6 @@ fn absorb(known: &mut Cause, mut other: Cause) {
         std::mem::swap(known, &mut other);
     }
     known.states += other.states;
-    known.mended_by_persisting &= other.mended_by_persisting;
+    known.fixed_by_persisting &= other.fixed_by_persisting;
     known.needed.extend(other.needed);
 }

@@ -1,9 +1,10 @@
 //! What a crash looks like from outside: its category, what was expected, and what was found.
 
-use crashpoint_check::judge::{Oracle, Reference, References, first_difference, lines};
-use crashpoint_check::minimise::{Cause, Kind};
-use crashpoint_check::plan::Plan;
-use crashpoint_check::server::{End, Ended};
+use crashpoint_check::engine::minimise::{Cause, CauseKind};
+use crashpoint_check::memory::judge::{Oracle, Reference, References};
+use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::process::output::{first_difference, lines};
+use crashpoint_check::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::graph::Model;
 use crashpoint_report::{Category, Location};
 
@@ -23,11 +24,11 @@ pub struct Seen {
 
 impl Seen {
     /// A failure that anybody can see.
-    fn failure(category: Category, who: &str, ended: &Ended) -> Seen {
+    fn failure(category: Category, who: &str, ended: &FinishedRun) -> Seen {
         let said = text(&ended.stderr);
         let last = match ended.end {
-            End::Killed { .. } | End::Exited(_) => said.lines().last(),
-            End::TimedOut | End::TooMuchOutput => None,
+            RunEnd::Killed { .. } | RunEnd::Exited(_) => said.lines().last(),
+            RunEnd::TimedOut | RunEnd::TooMuchOutput => None,
         };
         let last = last.map_or(String::new(), |line| format!(": {line}"));
         Seen {
@@ -40,28 +41,28 @@ impl Seen {
 
 /// What the program does wrong.
 pub fn describe(
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     cause: &Cause,
-    ended: &Ended,
+    ended: &FinishedRun,
     references: Option<&References>,
 ) -> Seen {
     let recovered = !ended.stdout.is_empty();
     let program = |category| Seen::failure(category, "the program", ended);
     match (ended.end, plan.oracle) {
-        (End::Killed { .. }, _) if !recovered => program(Category::CrashInRecovery),
-        (End::Killed { .. }, _) => program(Category::FailureOfAnOperation),
-        (End::TimedOut, _) => program(Category::Hang),
-        (End::TooMuchOutput, _) => program(Category::EndlessOutput),
-        (End::Exited(_), Oracle::Checker) => {
+        (RunEnd::Killed { .. }, _) if !recovered => program(Category::CrashInRecovery),
+        (RunEnd::Killed { .. }, _) => program(Category::FailureOfAnOperation),
+        (RunEnd::TimedOut, _) => program(Category::Hang),
+        (RunEnd::TooMuchOutput, _) => program(Category::EndlessOutput),
+        (RunEnd::Exited(_), Oracle::Checker) => {
             Seen::failure(Category::Inconsistent, "the checker", ended)
         }
-        (End::Exited(code), Oracle::Output | Oracle::Visible) if code != 0 && recovered => {
+        (RunEnd::Exited(code), Oracle::Output | Oracle::Visible) if code != 0 && recovered => {
             program(Category::FailureOfAnOperation)
         }
-        (End::Exited(code), Oracle::Output | Oracle::Visible) if code != 0 => {
+        (RunEnd::Exited(code), Oracle::Output | Oracle::Visible) if code != 0 => {
             program(Category::RecoveryRefuses)
         }
-        (End::Exited(_), Oracle::Output | Oracle::Visible) => match references {
+        (RunEnd::Exited(_), Oracle::Output | Oracle::Visible) => match references {
             Some(references) => differences(plan, cause, ended, references),
             None => program(Category::Inconsistent),
         },
@@ -81,8 +82,8 @@ pub fn words(model: Model, cause: &Cause, needed: &[Location]) -> (String, Strin
         Model::Msync => "msync",
     };
     match cause.kind {
-        Kind::Ordering => {
-            let help = match cause.mended_by_persisting {
+        CauseKind::Ordering => {
+            let help = match cause.fixed_by_persisting {
                 true => format!(
                     "{fix} after the store at {lines} makes every failing state of this \
                      finding impossible (checked on this recording)"
@@ -94,25 +95,25 @@ pub fn words(model: Model, cause: &Cause, needed: &[Location]) -> (String, Strin
                 help,
             )
         }
-        Kind::Durability if !cause.mended_by_persisting => (
+        CauseKind::Durability if !cause.fixed_by_persisting => (
             "an operation that needs this store returns before it is made".to_owned(),
             format!("return when the store at {lines} is durable"),
         ),
-        Kind::Durability => (
+        CauseKind::Durability => (
             "this store can be lost after the operation has returned".to_owned(),
             format!(
                 "{fix} after the store at {lines} makes every failing state of this finding \
                  impossible (checked on this recording)"
             ),
         ),
-        Kind::Atomicity if cause.ahead.is_none() => (
+        CauseKind::Atomicity if cause.ahead.is_none() => (
             "a crash before anything is stored leaves a pool that is neither absent nor made"
                 .to_owned(),
             "take a pool for one that was made only if the last store of making it says so, or \
              make it under another name and rename it"
                 .to_owned(),
         ),
-        Kind::Atomicity => (
+        CauseKind::Atomicity => (
             "a crash right after this store leaves a state that is neither old nor new".to_owned(),
             HELP_ATOMICITY.to_owned(),
         ),
@@ -121,18 +122,18 @@ pub fn words(model: Model, cause: &Cause, needed: &[Location]) -> (String, Strin
 
 /// The first line that differs from what a consistent program prints.
 fn differences<'a>(
-    plan: &Plan<'_>,
+    plan: &TestPlan<'_>,
     cause: &Cause,
-    ended: &'a Ended,
+    ended: &'a FinishedRun,
     references: &'a References,
 ) -> Seen {
-    let list = plan.lists.get(cause.state.phase.list());
+    let list = plan.suffixes.get(cause.state.phase.suffix());
     let operation = |line: usize| list.text.lines().nth(line).unwrap_or("").trim();
     // The world that it resembles the longest shows best where it leaves all.
     let difference = |reference: &'a Reference| first_difference(&reference.stdout, &ended.stdout);
     let nearest = match cause.kind {
-        Kind::Durability => difference(&references.done),
-        Kind::Ordering | Kind::Atomicity => {
+        CauseKind::Durability => difference(&references.committed),
+        CauseKind::Ordering | CauseKind::Atomicity => {
             let differences: Option<Vec<_>> = references.all().map(difference).collect();
             // Of equals the first.
             let differences = differences.into_iter().flatten().rev();
@@ -146,7 +147,7 @@ fn differences<'a>(
             found: format!("the program {}", ended.end),
         };
     };
-    let expected = lines(&references.done.stdout).nth(at);
+    let expected = lines(&references.committed.stdout).nth(at);
     let tell = |line: usize, side: Option<&[u8]>| {
         let shown = side.map_or("nothing".to_owned(), text);
         match operation(line) {
@@ -155,8 +156,8 @@ fn differences<'a>(
         }
     };
     let (wanted, said) = match cause.kind {
-        Kind::Durability => (vec![tell(at, expected)], tell(at, found)),
-        Kind::Ordering | Kind::Atomicity => {
+        CauseKind::Durability => (vec![tell(at, expected)], tell(at, found)),
+        CauseKind::Ordering | CauseKind::Atomicity => {
             let worlds: Vec<&[u8]> = references.all().map(|one| &one.stdout[..]).collect();
             contradictions(&worlds, &ended.stdout, tell)
         }
@@ -164,7 +165,7 @@ fn differences<'a>(
     let absent = absent(references, list.text.as_str());
     let is_absent = |side: Option<&[u8]>| side.is_some() && side == absent.as_deref();
     let category = match (cause.kind, is_absent(expected), is_absent(found)) {
-        (Kind::Durability, _, _) | (_, false, true) => Category::Lost,
+        (CauseKind::Durability, _, _) | (_, false, true) => Category::Lost,
         (_, true, false) => Category::Resurrected,
         (_, true, true) | (_, false, false) => Category::WrongValue,
     };
@@ -208,7 +209,7 @@ fn contradictions(
 /// removed things share. Known only if two questions are answered alike.
 fn absent(references: &References, list: &str) -> Option<Vec<u8>> {
     let mut counts: Vec<(&[u8], usize)> = Vec::new();
-    for line in lines(&references.done.stdout).take(list.lines().count()) {
+    for line in lines(&references.committed.stdout).take(list.lines().count()) {
         match counts.iter_mut().find(|(known, _)| *known == line) {
             Some((_, count)) => *count += 1,
             None => counts.push((line, 1)),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::graph::{Fate, Graph, Operation, VERSION};
-use crashpoint_states::representative::{Behaviour, Facts, Place, Plan};
+use crashpoint_states::representative::{Behaviour, Facts, ProgramPlace, RepresentativePlan};
 
 /// The file with a graph, in a folder of its own or in that of a finding.
 pub const FILE: &str = "graph.json";
@@ -41,12 +41,12 @@ impl Picture<'_> {
         let orders = orders.split_off(left_out);
         let number = |node: NodeId| orders.binary_search(&facts[node].order).ok();
         let mut operations: Vec<Operation> = Vec::new();
-        let mut placed: Vec<(NodeId, Place)> = Vec::new();
+        let mut placed: Vec<(NodeId, ProgramPlace)> = Vec::new();
         for (node, fate) in &self.nodes {
             let Some(number) = number(*node) else {
                 continue;
             };
-            placed.push((*node, Place(number as u64)));
+            placed.push((*node, ProgramPlace(number as u64)));
             match operations.get_mut(number) {
                 Some(known) if known.fate != *fate => known.fate = Fate::Partly,
                 Some(_) => {}
@@ -94,7 +94,7 @@ pub fn write(folder: &Path, graph: &Graph) -> io::Result<()> {
 /// Keeps the graphs of a plan's representatives, in place of those of an earlier run.
 pub fn write_behaviours(
     out: &Path,
-    plan: &Plan,
+    plan: &RepresentativePlan,
     facts: &Facts,
     name: &dyn Fn(&Behaviour) -> String,
     tell: &dyn Fn(NodeId) -> (String, String),

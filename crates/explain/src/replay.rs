@@ -12,9 +12,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crashpoint_check::launch::{Command, Paths};
-use crashpoint_check::server::Ended;
-use crashpoint_check::worker::WorkerError;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::process::launch::{Command, Paths};
+use crashpoint_check::process::run::FinishedRun;
 use serde::{Deserialize, Serialize};
 
 pub use files::{FilesDescription, FilesReplay, StoredFiles};
@@ -120,7 +120,7 @@ impl Stored {
         scratch: &Path,
         paths: &Paths,
         preload: Option<OsString>,
-    ) -> Result<Option<Ended>, WorkerError> {
+    ) -> Result<Option<FinishedRun>, CheckError> {
         match self {
             Stored::Memory(stored) => stored.run(scratch, preload).map(Some),
             Stored::Files(stored) => stored.run(paths),
@@ -128,7 +128,7 @@ impl Stored {
     }
 
     /// Whether the state fails again.
-    pub fn fails(&self, ended: &Ended) -> bool {
+    pub fn fails(&self, ended: &FinishedRun) -> bool {
         match self {
             Stored::Memory(stored) => stored.fails(ended),
             Stored::Files(stored) => stored.fails(ended),
@@ -136,7 +136,7 @@ impl Stored {
     }
 
     /// Where the output differs from that of a program that recovered.
-    pub fn differences(&self, ended: &Ended) -> Vec<String> {
+    pub fn differences(&self, ended: &FinishedRun) -> Vec<String> {
         match self {
             Stored::Memory(stored) => stored.differences(ended),
             Stored::Files(_) => Vec::new(),

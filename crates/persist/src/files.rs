@@ -24,7 +24,6 @@
 //! A model may allow more than a file system does (false alarms), where blocks that user space
 //! cannot see decide; it allows less where a file system breaks its own rules.
 
-mod changes;
 mod content;
 mod effect;
 mod inode;
@@ -33,10 +32,10 @@ mod model;
 mod op;
 mod order;
 mod parse;
+mod patches;
 mod paths;
 mod summary;
 mod sync;
-mod text;
 mod tree;
 mod trees;
 mod walker;
@@ -49,12 +48,11 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use changes::{Change, Patch, PatchSource};
-pub use content::{Content, Extent, Source};
-pub use model::{Filler, Model, Reason};
-pub use op::{BLOCK_BYTES, Class, Data, Growth, Kind, MicroOp, SECTOR_BYTES};
+pub use content::{ByteSource, Content, Extent};
+pub use model::{Filler, LossReason, Model};
+pub use op::{BLOCK_BYTES, Class, Data, Growth, MicroOp, MicroOpKind, SECTOR_BYTES};
 pub use parse::{ModelError, ModelErrorKind};
-pub use text::{describe, needs_split_rename};
+pub use patches::{ContentPatch, PatchSource};
 pub use tree::{Object, Tree};
 pub use trees::Trees;
 pub use walker::{FileWalker, Needs};

@@ -11,7 +11,7 @@ use crate::{
     Config, ProgramInfo, RuleFinding, RuleInfo, RuleSettings, double_log, extra_fence, extra_flush,
     missing_fence, missing_flush, unlogged_update, unpersisted,
 };
-use crashpoint_persist::memory::x86::{Fenced, Flushed, How, Who};
+use crashpoint_persist::memory::x86::{Fenced, Flushed, StoreRoute, Who};
 use crashpoint_persist::memory::{OriginInfo, Origins, pieces};
 use crashpoint_trace::{Event, EventKind, FenceKind, FileIndex, FlushKind, PmPlace, StoreKind};
 use rustc_hash::FxHashMap;
@@ -212,13 +212,13 @@ impl<'a> Linter<'a> {
             return who;
         }
         let how = match kind {
-            StoreKind::NonTemporal => How::NonTemporal,
-            StoreKind::Foreign => How::Foreign,
+            StoreKind::NonTemporal => StoreRoute::NonTemporal,
+            StoreKind::Foreign => StoreRoute::Foreign,
             StoreKind::Locked | StoreKind::Assembly => {
                 self.memory.tracker.boundary(who.thread);
-                How::Cached
+                StoreRoute::Cached
             }
-            StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => How::Cached,
+            StoreKind::Plain | StoreKind::Atomic | StoreKind::Memory => StoreRoute::Cached,
         };
         let unflushed = &mut self.unflushed;
         for piece in pieces(at.pm, length) {
@@ -228,14 +228,14 @@ impl<'a> Linter<'a> {
                     unflushed.store(habits, line, origin, kind, piece.mask);
                 }
             });
-            if how == How::Foreign {
+            if how == StoreRoute::Foreign {
                 for rule in &self.interested.foreign_stores {
                     self.rules[*rule].foreign_store(piece.line);
                 }
             }
         }
         if let Some(transactions) = &mut self.transactions
-            && how != How::Foreign
+            && how != StoreRoute::Foreign
         {
             transactions.store(self.program_info, who, event.context, at, length);
         }

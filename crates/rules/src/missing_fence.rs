@@ -2,7 +2,7 @@
 
 use crate::rule::{Draft, Rule, RuleContext, Tally, by_path};
 use crate::{RuleFinding, RuleInfo, Severity};
-use crashpoint_persist::memory::x86::Line;
+use crashpoint_persist::memory::x86::LineState;
 use crashpoint_persist::memory::{LineId, Origin};
 use crashpoint_trace::ThreadIndex;
 
@@ -48,7 +48,7 @@ pub(crate) struct MissingFence {
 
 struct Unfenced<'a> {
     id: LineId,
-    line: &'a Line,
+    line: &'a LineState,
     thread: ThreadIndex,
     mask: u64,
 }
@@ -102,7 +102,7 @@ impl Rule for MissingFence {
 fn unfenced(
     thread: ThreadIndex,
     id: LineId,
-    line: &Line,
+    line: &LineState,
     mask: u64,
 ) -> Option<(Origin, Unfenced<'_>)> {
     let mask = mask & line.pending & !line.ordered;

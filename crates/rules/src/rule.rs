@@ -3,7 +3,7 @@
 use crate::transactions::Transactions;
 use crate::unflushed::{Tracker, Unflushed};
 use crate::{HistoryStep, MODEL, ProgramInfo, RuleFinding, RuleId, Severity};
-use crashpoint_persist::memory::x86::{Fenced, Flushed, Line, Mark, Who};
+use crashpoint_persist::memory::x86::{Fenced, Flushed, LineState, Mark, Who};
 use crashpoint_persist::memory::{LineId, Origin, Origins};
 use crashpoint_trace::{ContextId, FenceKind, PmAddress, SiteId};
 use rustc_hash::FxHashMap;
@@ -24,7 +24,7 @@ pub(crate) struct FlushSeen<'a> {
     pub(crate) address: PmAddress,
     pub(crate) found: Flushed,
     /// Before the flush.
-    pub(crate) line: &'a Line,
+    pub(crate) line: &'a LineState,
 }
 
 pub(crate) struct FenceSeen {

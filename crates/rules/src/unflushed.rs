@@ -28,7 +28,7 @@
 pub(crate) mod draft;
 
 use crate::ProgramInfo;
-use crashpoint_persist::memory::x86::{Flushed, Line, LineTracker, Mark, Writer};
+use crashpoint_persist::memory::x86::{Flushed, LineState, LineTracker, Mark, Writer};
 use crashpoint_persist::memory::{LineId, Origin, Origins};
 use crashpoint_trace::{SiteId, StoreKind, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -138,7 +138,7 @@ impl Unflushed {
     pub(crate) fn store(
         &mut self,
         habits: &mut Habits,
-        line: &Line,
+        line: &LineState,
         origin: Origin,
         kind: StoreKind,
         mask: u64,
@@ -163,7 +163,7 @@ impl Unflushed {
     }
 
     #[inline]
-    pub(crate) fn flush(&mut self, habits: &mut Habits, line: &Line, found: Flushed) {
+    pub(crate) fn flush(&mut self, habits: &mut Habits, line: &LineState, found: Flushed) {
         let (Flushed::Dirty(dirty), Some(last)) = (found, line.last_writer()) else {
             return;
         };
@@ -305,7 +305,7 @@ impl Unflushed {
     }
 }
 
-fn judge(id: LineId, line: &Line, habits: Option<&Habits>, writer: &Writer, own: u64) -> Left {
+fn judge(id: LineId, line: &LineState, habits: Option<&Habits>, writer: &Writer, own: u64) -> Left {
     let mask = writer.mask & line.dirty;
     let repeated = habits.map_or(0, |habits| habits.repeated | habits.rewritten);
     let volatile = habits.is_none_or(|habits| {

@@ -32,7 +32,7 @@ const WORD_BYTES: u64 = 8;
 
 /// What a state is tried for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub enum ChoiceReason {
     Condition(Rule),
     /// Everything persisted, up to here.
     InOrder,
@@ -40,13 +40,13 @@ pub enum Reason {
     Returned,
 }
 
-impl Reason {
+impl ChoiceReason {
     /// As in statistics.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::Condition(rule) => rule.name(),
-            Reason::InOrder => "in order",
-            Reason::Returned => "returned",
+            ChoiceReason::Condition(rule) => rule.name(),
+            ChoiceReason::InOrder => "in order",
+            ChoiceReason::Returned => "returned",
         }
     }
 }
@@ -79,7 +79,7 @@ struct Kind {
 
 /// A moment at which power may fail.
 #[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
+pub struct ConditionPoint<'a> {
     /// Of the last event before it.
     pub order: u64,
     /// The operation that is under way or has just returned, by kind.
@@ -96,7 +96,7 @@ pub struct At<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     target: Target,
-    reason: Reason,
+    reason: ChoiceReason,
     kind: KindId,
 }
 
@@ -161,8 +161,8 @@ pub struct Given {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Violations that can happen, and those whose states are tried, by reason.
-    pub met: BTreeMap<Reason, u64>,
-    pub taken: BTreeMap<Reason, u64>,
+    pub met: BTreeMap<ChoiceReason, u64>,
+    pub taken: BTreeMap<ChoiceReason, u64>,
     pub kinds: u64,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The next moment. Says whether states of it are to be tried.
-    pub fn moment(&mut self, at: &At<'_>) -> bool {
+    pub fn crash_point(&mut self, at: &ConditionPoint<'_>) -> bool {
         let new = self.issued..at.issued;
         self.issued = at.issued;
         self.pending[new.clone()].fill(true);
@@ -231,7 +231,7 @@ impl<'a> Planner<'a> {
             self.recent.push(id);
         }
         let place = last.map_or(NOWHERE, |id| self.place(id));
-        self.offer(at, Target::All, Reason::InOrder, place, SiteId::NONE);
+        self.offer(at, Target::All, ChoiceReason::InOrder, place, SiteId::NONE);
         self.targets.contains_key(&at.order)
     }
 
@@ -248,15 +248,16 @@ impl<'a> Planner<'a> {
     /// Whether the second cannot persist without the first.
     fn in_order(&self, first: NodeId, second: NodeId) -> bool {
         let (one, two) = (&self.nodes[first.index()], &self.nodes[second.index()]);
-        let unit = match one.kind == StoreKind::NonTemporal || two.kind == StoreKind::NonTemporal {
-            true => WORD_BYTES,
-            false => self.unit_bytes,
+        let unit = if one.kind == StoreKind::NonTemporal || two.kind == StoreKind::NonTemporal {
+            WORD_BYTES
+        } else {
+            self.unit_bytes
         };
         first < second && one.address.0 / unit == two.address.0 / unit
     }
 
     /// Conditions between a new node and others that are pending.
-    fn tied(&mut self, at: &At<'_>, id: NodeId) {
+    fn tied(&mut self, at: &ConditionPoint<'_>, id: NodeId) {
         let node = &self.nodes[id.index()];
         let (start, length) = (node.address, u64::from(node.length));
         let conditions = self.conditions;
@@ -282,7 +283,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The same, by what is pending.
-    fn tied_to_recent(&mut self, at: &At<'_>, id: NodeId) {
+    fn tied_to_recent(&mut self, at: &ConditionPoint<'_>, id: NodeId) {
         let bytes = |node: &Node| (node.address, u64::from(node.length));
         let this = bytes(&self.nodes[id.index()]);
         let mut found = Vec::new();
@@ -305,12 +306,12 @@ impl<'a> Planner<'a> {
     }
 
     /// `first` should persist before `later`.
-    fn violation(&mut self, at: &At<'_>, first: NodeId, later: NodeId, hint: HintId) {
+    fn violation(&mut self, at: &ConditionPoint<'_>, first: NodeId, later: NodeId, hint: HintId) {
         let rule = self.conditions.hints()[hint.0 as usize].rule;
         self.violates(at, first, later, rule);
     }
 
-    fn violates(&mut self, at: &At<'_>, first: NodeId, later: NodeId, rule: Rule) {
+    fn violates(&mut self, at: &ConditionPoint<'_>, first: NodeId, later: NodeId, rule: Rule) {
         if first == later
             || !self.is_pending(first)
             || !self.is_pending(later)
@@ -318,14 +319,14 @@ impl<'a> Planner<'a> {
         {
             return;
         }
-        let reason = Reason::Condition(rule);
+        let reason = ChoiceReason::Condition(rule);
         let (first_at, later_at) = (self.place(first), self.place(later));
         self.offer(at, Target::With(later), reason, later_at, first_at.0);
         self.offer(at, Target::Without(first), reason, first_at, later_at.0);
     }
 
     /// Conditions that the user gave.
-    fn given(&mut self, at: &At<'_>, id: NodeId) {
+    fn given(&mut self, at: &ConditionPoint<'_>, id: NodeId) {
         let site = self.nodes[id.index()].site;
         let mut pairs = Vec::new();
         let mut is_named = false;
@@ -352,7 +353,7 @@ impl<'a> Planner<'a> {
     }
 
     /// A guardian that others are pending beside.
-    fn guarding(&mut self, at: &At<'_>, id: NodeId) {
+    fn guarding(&mut self, at: &ConditionPoint<'_>, id: NodeId) {
         let address = self.nodes[id.index()].address;
         let Some(hint) = self.conditions.guardian(address) else {
             return;
@@ -362,7 +363,7 @@ impl<'a> Planner<'a> {
         let beside = beside.map(|(other, _)| *other);
         self.guardians.push((id, hint));
         let Some(other) = beside else { return };
-        let reason = Reason::Condition(Rule::Pa1);
+        let reason = ChoiceReason::Condition(Rule::Pa1);
         for (one, two) in [(id, other), (other, id)] {
             let (place, tied_to) = (self.place(one), self.place(two).0);
             self.offer(at, Target::With(one), reason, place, tied_to);
@@ -371,26 +372,26 @@ impl<'a> Planner<'a> {
     }
 
     /// Whatever an operation that has returned left pending.
-    fn returned(&mut self, at: &At<'_>) {
+    fn returned(&mut self, at: &ConditionPoint<'_>) {
         let mut any = false;
         for id in (at.begin..at.issued).map(|node| NodeId(node as u32)) {
             if self.is_pending(id) {
                 any = true;
                 let (place, target) = (self.place(id), Target::Without(id));
-                self.offer(at, target, Reason::Returned, place, SiteId::NONE);
+                self.offer(at, target, ChoiceReason::Returned, place, SiteId::NONE);
             }
         }
         if any {
             let target = Target::None;
-            self.offer(at, target, Reason::Returned, NOWHERE, SiteId::NONE);
+            self.offer(at, target, ChoiceReason::Returned, NOWHERE, SiteId::NONE);
         }
     }
 
     fn offer(
         &mut self,
-        at: &At<'_>,
+        at: &ConditionPoint<'_>,
         target: Target,
-        reason: Reason,
+        reason: ChoiceReason,
         place: Where,
         tied_to: SiteId,
     ) {
@@ -440,7 +441,7 @@ pub struct ByConditions {
     targets: FxHashMap<u64, Vec<Planned>>,
     pub figures: Figures,
     /// States that were handed out, by reason.
-    pub cuts: Arc<Mutex<BTreeMap<Reason, u64>>>,
+    pub cuts: Arc<Mutex<BTreeMap<ChoiceReason, u64>>>,
 }
 
 impl Strategy for ByConditions {
@@ -456,14 +457,13 @@ impl Strategy for ByConditions {
         let Some(targets) = self.targets.get(&frontier.order) else {
             return Box::new(std::iter::empty());
         };
-        let pending: FxHashSet<NodeId> = match targets.is_empty() {
-            true => FxHashSet::default(),
-            false => {
-                let chains = frontier.chains.iter();
-                chains
-                    .flat_map(|chain| chain.nodes.iter().copied())
-                    .collect()
-            }
+        let pending: FxHashSet<NodeId> = if targets.is_empty() {
+            FxHashSet::default()
+        } else {
+            let chains = frontier.chains.iter();
+            chains
+                .flat_map(|chain| chain.nodes.iter().copied())
+                .collect()
         };
         let mut tried: FxHashSet<Cut> = FxHashSet::default();
         let counts = &self.cuts;

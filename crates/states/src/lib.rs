@@ -26,13 +26,6 @@ pub use exhaustive::Exhaustive;
 pub use random::Random;
 pub use representative::Representative;
 
-/// A point of the recording, before anybody asks what may be lost there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
-    /// Of the last event before it.
-    pub order: u64,
-}
-
 /// States of one kind are taken to be alike: where several of them fail, more of them would show
 /// nothing new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,14 +50,14 @@ pub trait Strategy: Send {
     /// As in settings and reports.
     fn name(&self) -> &'static str;
 
-    /// Whether it has anything to try at a point. Asked before a frontier is made, which costs as
-    /// much as there is pending.
-    fn wants(&self, _: &Point) -> bool {
+    /// Whether it has anything to try at a crash point, named by the order of the last event before
+    /// it. Asked before a frontier is made, which costs as much as there is pending.
+    fn wants(&self, _order: u64) -> bool {
         true
     }
 
-    /// Whether a state need not be tried that, were it to fail, a known cause would explain.
-    fn is_content_with_causes(&self) -> bool {
+    /// Whether states are left out that a known cause would explain, were they to fail.
+    fn skips_explained_states(&self) -> bool {
         false
     }
 

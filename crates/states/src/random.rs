@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Draws in a row that bring nothing new before a point is given up.
-const MOST_REPEATS: u32 = 64;
+const MAX_REPEATS: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Random {
@@ -70,7 +70,7 @@ impl Iterator for Draws<'_> {
     type Item = Cut;
 
     fn next(&mut self) -> Option<Cut> {
-        for _ in 0..MOST_REPEATS {
+        for _ in 0..MAX_REPEATS {
             let cut = self.draw();
             let mut hasher = DefaultHasher::new();
             cut.hash(&mut hasher);

@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crashpoint_check::files::{FileOracle, Files, Layout};
+use crashpoint_check::files::{FileMedium, FileOracle, Layout};
 use crashpoint_persist::files::Model;
 use crashpoint_trace::files::{Call, FileRecording, InodeKind};
 
@@ -19,7 +19,7 @@ pub fn explain(recording: &FileRecording, folder: &Path) -> Result<(), FilesErro
     let before = recording.before();
     let calls: Vec<Call<'_>> = recording.calls().collect();
     let model = Model::builtin(Model::DEFAULT).expect("it is built in");
-    let files = Files::new(&before, &calls, &model, FileOracle::Checker);
+    let files = FileMedium::new(&before, &calls, &model, FileOracle::Checker);
     let layout = files.after();
     match compare(&layout, folder) {
         Ok(None) => Ok(()),

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use crashpoint_blockdev::{self as blockdev, FileSystem, Lab, LabError, Question, Trial, Verdict};
 use crashpoint_check::files::oracle::is_acknowledged;
-use crashpoint_check::files::{CheckSetup, FileOracle, Files};
-use crashpoint_check::launch::Paths;
-use crashpoint_check::server::{End, Ended};
-use crashpoint_check::spawned::Spawned;
+use crashpoint_check::files::{CheckSetup, FileMedium, FileOracle};
+use crashpoint_check::process::launch::Paths;
+use crashpoint_check::process::run::{FinishedRun, RunEnd};
+use crashpoint_check::process::spawned::Spawned;
 use crashpoint_explain::files::findings;
 use crashpoint_report::{Confirmed, Finding};
 use crashpoint_trace::files::Effect;
@@ -41,7 +41,7 @@ pub fn is_possible(file_system: FileSystem) -> Result<(), FilesError> {
 }
 
 pub struct Confirmation<'c, 'a> {
-    pub files: &'c Files<'a>,
+    pub files: &'c FileMedium<'a>,
     pub workspace: &'c Workspace<'c>,
     pub setup: &'c CheckSetup,
     pub scratch: &'c Path,
@@ -201,8 +201,8 @@ impl Run<'_, '_> {
         };
         let limits = &self.confirmation.setup.limits;
         let ended = Spawned::new(command.fill(&paths), Vec::new()).run(limits);
-        let ended: Ended = ended.map_err(|error| error.to_string())?;
-        let fine = ended.end == End::Exited(0)
+        let ended: FinishedRun = ended.map_err(|error| error.to_string())?;
+        let fine = ended.end == RunEnd::Exited(0)
             && match files.oracle {
                 FileOracle::Checker | FileOracle::WholeFiles => true,
                 FileOracle::Acknowledged => is_acknowledged(&files.printed, printed, &ended.stdout),

@@ -4,10 +4,10 @@
 //! that it runs, on how often it has run it, and on what it compiled meanwhile, and tells nothing of
 //! that program. There, calls are told apart by what they do, and to which kind of file.
 
-use crashpoint_check::files::Files;
+use crashpoint_check::files::FileMedium;
 use crashpoint_check::files::behaviours::{self, Division};
 use crashpoint_explain::files::frames::is_interpreter;
-use crashpoint_states::representative::Plan;
+use crashpoint_states::representative::RepresentativePlan;
 use crashpoint_states::representative::calls::{self, FunctionId, Rounds, TimeSplit};
 use crashpoint_trace::files::{FileRecording, StackFrame, StackId};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -35,7 +35,7 @@ impl<'r> Functions<'r> {
         }
     }
 
-    pub fn plan(&mut self, files: &Files<'_>, settings: &Settings) -> Plan {
+    pub fn plan(&mut self, files: &FileMedium<'_>, settings: &Settings) -> RepresentativePlan {
         let representative = &settings.test.representative;
         let division = Division {
             time: TimeSplit {
@@ -54,14 +54,14 @@ impl<'r> Functions<'r> {
         self.names.get(function as usize).copied()
     }
 
-    fn frames(&mut self, stack: StackId) -> Vec<calls::Frame> {
+    fn frames(&mut self, stack: StackId) -> Vec<calls::StackFrame> {
         let frames = self.recording.frames(stack).iter().rev();
-        let mut frames: Vec<calls::Frame> = frames.map(|frame| self.frame(frame)).collect();
+        let mut frames: Vec<calls::StackFrame> = frames.map(|frame| self.frame(frame)).collect();
         frames.dedup_by(|one, before| one == before && one.at == INSIDE);
         frames
     }
 
-    fn frame(&mut self, frame: &'r StackFrame) -> calls::Frame {
+    fn frame(&mut self, frame: &'r StackFrame) -> calls::StackFrame {
         let is_interpreter = is_interpreter(&frame.module);
         let key = match is_interpreter {
             true => (frame.module.as_str(), ""),
@@ -76,14 +76,14 @@ impl<'r> Functions<'r> {
         });
         if is_interpreter {
             let at = INSIDE;
-            return calls::Frame { function, at };
+            return calls::StackFrame { function, at };
         }
         let mut hasher = FxHasher::default();
         match &frame.source {
             Some(source) => source.hash(&mut hasher),
             None => frame.offset.hash(&mut hasher),
         }
-        calls::Frame {
+        calls::StackFrame {
             function,
             at: hasher.finish(),
         }

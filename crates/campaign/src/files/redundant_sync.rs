@@ -9,11 +9,11 @@
 
 use std::time::{Duration, Instant};
 
-use crashpoint_check::explore::{self, Exploration};
-use crashpoint_check::files::{CheckSetup, FileChecker, Files};
-use crashpoint_check::plan::Budget;
-use crashpoint_check::server::Limits;
-use crashpoint_check::subject::Checker as _;
+use crashpoint_check::engine::explore::Budget;
+use crashpoint_check::engine::explore::{self, Exploration};
+use crashpoint_check::engine::medium::Checker as _;
+use crashpoint_check::files::{CheckSetup, FileChecker, FileMedium};
+use crashpoint_check::process::run::Limits;
 use crashpoint_report::{Finding, Location};
 use crashpoint_states::{Bounded, Strategy};
 use crashpoint_trace::files::{Call, Effect, FileRecording};
@@ -28,7 +28,7 @@ use crate::test::{Run, TestError};
 pub struct RedundantSyncs<'r, 'a> {
     pub run: &'r Run<'r>,
     pub recording: &'a FileRecording,
-    pub files: &'r Files<'a>,
+    pub files: &'r FileMedium<'a>,
     pub setup: &'r CheckSetup,
     pub limits: Limits,
 }
@@ -115,7 +115,7 @@ impl<'a> RedundantSyncs<'_, 'a> {
     fn fails(&self, calls: &[Call<'_>], time: Option<Duration>) -> Result<bool, TestError> {
         let settings = self.run.settings;
         let files = self.files;
-        let mut without = Files::new(files.before, calls, files.model, files.oracle);
+        let mut without = FileMedium::new(files.before, calls, files.model, files.oracle);
         // A sync also says that a version is complete: what counts as one stays the same.
         without.versions.clone_from(&files.versions);
         let jobs = settings.test.workers();
@@ -126,7 +126,7 @@ impl<'a> RedundantSyncs<'_, 'a> {
             *checker.limits() = self.limits;
         }
         let exploration = Exploration {
-            subject: &without,
+            medium: &without,
             limits: Budget {
                 time,
                 ..budget(settings)

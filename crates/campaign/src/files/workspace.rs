@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crashpoint_check::launch;
+use crashpoint_check::process::launch;
 use crashpoint_install as install;
 use crashpoint_trace::files::{FileRecording, ProgramEnd};
 use crashpoint_watch as watch;

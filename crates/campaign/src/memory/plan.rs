@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crashpoint_check::image::{self, Image};
-use crashpoint_check::journal::Identity;
-use crashpoint_check::judge::Oracle;
-use crashpoint_check::output::matches;
-use crashpoint_check::plan::{Budget, Plan};
-use crashpoint_check::server::Limits;
-use crashpoint_check::timeline::{Operations, Timeline};
-use crashpoint_check::worker::{Mapping, Setup};
+use crashpoint_check::engine::explore::Budget;
+use crashpoint_check::engine::journal::Identity;
+use crashpoint_check::memory::image::{self, Image};
+use crashpoint_check::memory::judge::Oracle;
+use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::memory::timeline::{Operations, Timeline};
+use crashpoint_check::memory::worker::{RecordedMapping, Setup};
+use crashpoint_check::process::output::matches;
+use crashpoint_check::process::run::Limits;
 use crashpoint_install as install;
 use crashpoint_trace::program::{function_name, readable_name};
 use crashpoint_trace::{EventKind, Recording, SiteId};
@@ -44,7 +45,7 @@ pub fn make<'a>(
     settings: &'a Settings,
     prepared: &'a Prepared,
     scratch: &Path,
-) -> Result<Plan<'a>, TestError> {
+) -> Result<TestPlan<'a>, TestError> {
     let recording = &prepared.recording;
     let run = settings.target.run.as_ref().ok_or(TestError::NoTarget)?;
     let template = settings.test.check.as_ref().unwrap_or(run);
@@ -75,14 +76,14 @@ pub fn make<'a>(
         ignored: settings.test.ignored.clone(),
         before,
     };
-    Ok(Plan {
+    Ok(TestPlan {
         recording,
         operations: operations(settings, prepared),
         model: settings.target.model,
         setup,
         makes_pool: settings.target.create.is_none(),
         oracle: oracle(settings),
-        lists: prepared.workload.lists(settings, &prepared.printed),
+        suffixes: prepared.workload.lists(settings, &prepared.printed),
         limits: Budget {
             states: settings.test.states.unwrap_or(0),
             states_per_point: settings.test.states_per_point.unwrap_or(0),
@@ -106,7 +107,7 @@ pub fn check(
     let operations = prepared.workload.operations.len();
     match timeline.operations.len() {
         0 => Err(TargetError::NoOperations { functions }),
-        _ if timeline.overlapping => Err(TargetError::Overlapping),
+        _ if timeline.has_unnamed_overlap => Err(TargetError::Overlapping),
         calls if calls == operations => Ok(()),
         calls => Err(TargetError::OtherOperations {
             calls,
@@ -131,8 +132,8 @@ fn recorded_pool(recording: &Recording, settings: &Settings) -> PathBuf {
 }
 
 /// Where files were mapped first.
-pub fn mappings(recording: &Recording) -> Vec<Mapping> {
-    let mut mappings: Vec<Mapping> = Vec::new();
+pub fn mappings(recording: &Recording) -> Vec<RecordedMapping> {
+    let mut mappings: Vec<RecordedMapping> = Vec::new();
     for event in recording.events() {
         let EventKind::Map {
             place,
@@ -142,13 +143,13 @@ pub fn mappings(recording: &Recording) -> Vec<Mapping> {
         else {
             continue;
         };
-        let mapping = Mapping {
+        let mapping = RecordedMapping {
             path: recording.file(place.pm.file()).path.clone(),
             address: place.address,
             length,
             offset: place.pm.offset(),
         };
-        let same = |known: &Mapping| {
+        let same = |known: &RecordedMapping| {
             known.path == mapping.path
                 && known.offset == mapping.offset
                 && known.length == mapping.length
@@ -177,7 +178,7 @@ pub fn operations(settings: &Settings, prepared: &Prepared) -> Operations {
     let lines = prepared.workload.operations.iter();
     Operations {
         lanes: sites.iter().filter_map(lane).collect(),
-        at_once: lines.map(|line| line.parts().count() as u8).collect(),
+        overlapping: lines.map(|line| line.parts().count() as u8).collect(),
         sites,
     }
 }

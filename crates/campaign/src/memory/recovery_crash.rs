@@ -9,16 +9,17 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Stdio;
 
-use crashpoint_check::behaviours;
-use crashpoint_check::image::{self, Image};
-use crashpoint_check::judge::References;
-use crashpoint_check::launch::Paths;
-use crashpoint_check::memory::Memory;
-use crashpoint_check::plan::{ListText, Lists, Plan, Recovery};
-use crashpoint_check::pool::Pool;
-use crashpoint_check::references::AllReferences;
-use crashpoint_check::timeline::{Operations, Phase, Timeline, Walk};
-use crashpoint_check::worker::Setup;
+use crashpoint_check::engine::crash_points::Phase;
+use crashpoint_check::memory::MemoryMedium;
+use crashpoint_check::memory::behaviours;
+use crashpoint_check::memory::image::{self, Image};
+use crashpoint_check::memory::judge::References;
+use crashpoint_check::memory::plan::{Recovery, SuffixText, Suffixes, TestPlan};
+use crashpoint_check::memory::pool::Pool;
+use crashpoint_check::memory::references::AllReferences;
+use crashpoint_check::memory::timeline::{Operations, Timeline, Walk};
+use crashpoint_check::memory::worker::Setup;
+use crashpoint_check::process::launch::Paths;
 use crashpoint_explain::memory::MemoryExplainer;
 use crashpoint_report::Finding;
 use crashpoint_report::resolve::Resolver;
@@ -89,14 +90,14 @@ impl RecoveryCrash<'_> {
 
     /// Crashed pools, spread over the workload: of each chosen point the state in which nothing
     /// more than what must be there has persisted.
-    fn sample(&self, plan: &Plan<'_>) -> Vec<Crashed> {
+    fn sample(&self, plan: &TestPlan<'_>) -> Vec<Crashed> {
         let points = self.timeline.points;
         let stride = points.div_ceil(RECOVERIES).max(1);
         let mut image = plan.setup.before.clone();
         let mut applied = 0;
         let mut sample = Vec::new();
         let walk = Walk::new(plan.recording, &plan.operations, plan.model);
-        walk.moments(|moment, _| {
+        walk.crash_points(|moment, _| {
             for id in &moment.durable[applied..] {
                 image.apply(&self.timeline.nodes[id.index()]);
             }
@@ -115,7 +116,7 @@ impl RecoveryCrash<'_> {
     /// Records the target on a crashed pool; none if its recovery stores nothing, or fails.
     fn record(
         &self,
-        plan: &Plan<'_>,
+        plan: &TestPlan<'_>,
         crashed: &Crashed,
         folder: &Path,
     ) -> Result<Option<Prepared>, TestError> {
@@ -179,7 +180,7 @@ impl RecoveryCrash<'_> {
     /// Crashes one recovery, through the pipeline of all tests.
     fn crash(
         &self,
-        first: &Plan<'_>,
+        first: &TestPlan<'_>,
         crashed: &Crashed,
         recovery: &Prepared,
         folder: &Path,
@@ -188,7 +189,7 @@ impl RecoveryCrash<'_> {
         let settings = self.run.settings;
         let recording: &Recording = &recovery.recording;
         let list = phase_list(first, crashed.phase);
-        let plan = Plan {
+        let plan = TestPlan {
             recording,
             operations: self.operations(recovery),
             model: first.model,
@@ -201,14 +202,17 @@ impl RecoveryCrash<'_> {
             },
             makes_pool: false,
             oracle: first.oracle,
-            lists: Lists::new(1, move |_| list.clone()),
+            suffixes: Suffixes::new(1, move |_| list.clone()),
             limits: first.limits,
             prune: first.prune,
             jobs: first.jobs,
             scratch: folder.to_owned(),
             recovery: Some(Recovery(crashed.phase.allowed())),
         };
-        let of_first = self.references.lists.get(crashed.phase.list().0 as usize);
+        let of_first = self
+            .references
+            .by_suffix
+            .get(crashed.phase.suffix().0 as usize);
         let references: Vec<Option<References>> = of_first.cloned().into_iter().collect();
         let timeline = Walk::new(recording, &plan.operations, plan.model).survey();
         let mut workers = plan.workers()?;
@@ -220,7 +224,7 @@ impl RecoveryCrash<'_> {
             let mut types = Types::new(recording, &recovery.program, transactions);
             behaviours::plan(recording, &plan.operations, plan.model, &mut types).plan
         });
-        let memory = Memory {
+        let memory = MemoryMedium {
             plan: &plan,
             timeline: &timeline,
             references: &references,
@@ -253,15 +257,15 @@ impl RecoveryCrash<'_> {
         if let (Some(crash), Some(operation)) = (&mut finding.crash, phase.operation()) {
             let line = self.prepared.workload.line(operation).to_owned();
             crash.operation = Some((u64::from(operation) + 1, line));
-            crash.acknowledged = matches!(phase, Phase::After(_));
+            crash.acknowledged = matches!(phase, Phase::Returned(_));
         }
     }
 }
 
-fn phase_list(plan: &Plan<'_>, phase: Phase) -> ListText {
-    let mut list = ListText::clone(&plan.lists.get(phase.list()));
+fn phase_list(plan: &TestPlan<'_>, phase: Phase) -> SuffixText {
+    let mut list = SuffixText::clone(&plan.suffixes.get(phase.suffix()));
     // A recovery has one phase: what had been printed is what it was when power failed first.
-    if matches!(phase, Phase::After(_)) {
+    if matches!(phase, Phase::Returned(_)) {
         list.printed_before = list.printed_after;
     }
     list

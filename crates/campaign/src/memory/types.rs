@@ -6,13 +6,13 @@
 //! their own. An index that is not a constant begins anew: the element is an object, what the array
 //! is part of is not known.
 
-use crashpoint_check::behaviours::Known;
+use crashpoint_check::memory::behaviours::ProgramModel;
 use crashpoint_ir::{
     Callee, Constant, Function, InstId, Module, Op, Operand, Type, TypeId, ValueId,
 };
 use crashpoint_persist::graph::Node;
 use crashpoint_rules::{self as rules, Allocations};
-use crashpoint_states::representative::calls::{Frame, FunctionId};
+use crashpoint_states::representative::calls::{FunctionId, StackFrame};
 use crashpoint_states::representative::objects::{Member, ObjectId};
 use crashpoint_trace::program::{Program, function_name};
 use crashpoint_trace::{ContextId, Event, Recording, SiteId};
@@ -114,8 +114,8 @@ impl<'r> Types<'r> {
     }
 }
 
-impl Known for Types<'_> {
-    fn frames(&mut self, site: SiteId, context: ContextId) -> Vec<Frame> {
+impl ProgramModel for Types<'_> {
+    fn frames(&mut self, site: SiteId, context: ContextId) -> Vec<StackFrame> {
         let mut sites = self.recording.stack(context);
         sites.push(site);
         let frame = |site: SiteId| {
@@ -123,7 +123,7 @@ impl Known for Types<'_> {
                 Some(resolved) => function_name(resolved.function),
                 None => format!("site {}", site.0),
             };
-            Frame {
+            StackFrame {
                 function: FunctionId(self.number(name)),
                 at: u64::from(site.0),
             }

@@ -5,7 +5,7 @@
 //! test can: where such a store was lost in crash states and no failure needs it, losing it does no
 //! harm, and it could as well be kept in DRAM. Where a failure needs it, it is among the findings.
 
-use crashpoint_check::timeline::Timeline;
+use crashpoint_check::memory::timeline::Timeline;
 use crashpoint_explain::manuals::UNPERSISTED;
 use crashpoint_report::resolve::Resolver;
 use crashpoint_report::{Finding, Severity};

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crashpoint_abi::env;
-use crashpoint_check::judge::first_difference;
-use crashpoint_check::launch::Paths;
-use crashpoint_check::server::{self, Limits, Place, Server, ServerError};
-use crashpoint_check::worker;
+use crashpoint_check::memory::worker;
+use crashpoint_check::process::launch::Paths;
+use crashpoint_check::process::output::first_difference;
+use crashpoint_check::process::run::{Limits, RunEnd};
+use crashpoint_check::process::server::{Server, ServerError, ServerSetup};
 use crashpoint_install as install;
 use crashpoint_trace::Recording;
 
@@ -113,7 +114,7 @@ impl<'s> Workspace<'s> {
         ];
         let preload = record::preload(&runtime, std::env::var_os("LD_PRELOAD"));
         environment.extend(preload.map(|preload| ("LD_PRELOAD", preload)));
-        let place = Place {
+        let place = ServerSetup {
             socket: self.folder.join("socket"),
             environment,
         };
@@ -131,7 +132,7 @@ impl<'s> Workspace<'s> {
                 other => TargetError::Server(other),
             })?;
         match ended.end {
-            server::End::Exited(0) => Ok(self.settings.test.ignored.strip(ended.stdout)),
+            RunEnd::Exited(0) => Ok(self.settings.test.ignored.strip(ended.stdout)),
             end => Err(TargetError::Fails {
                 program: command.program(),
                 end: end.to_string(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crashpoint_blockdev::FileSystem;
 use crashpoint_check::files::behaviours::Division;
-use crashpoint_check::output::Ignored;
+use crashpoint_check::process::output::Ignored;
 use crashpoint_search::workload::{self as search, KeySettings, OperationKind};
 use crashpoint_states::representative::Limits;
 

@@ -3,13 +3,15 @@
 //! One more walk over the calls notes of each node what it needs and when it is durable; the rest is
 //! [`crashpoint_states::representative`].
 
+use super::medium::FileMedium;
 use super::names::Names;
-use super::subject::Files;
-use crashpoint_persist::files::{FileWalker, Kind, MicroOp};
+use crashpoint_persist::files::{FileWalker, MicroOp, MicroOpKind};
 use crashpoint_persist::graph::{NodeId, Walker as _};
-use crashpoint_states::representative::calls::{Calls, Frame, Rounds, Stacks, Step, TimeSplit};
-use crashpoint_states::representative::facts::{End, Fact};
-use crashpoint_states::representative::{Facts, NEVER, Plan, PlanBuilder};
+use crashpoint_states::representative::calls::{
+    CallStep, Calls, Rounds, StackFrame, Stacks, TimeSplit,
+};
+use crashpoint_states::representative::facts::{EventPart, Fact};
+use crashpoint_states::representative::{Facts, NEVER, PlanBuilder, RepresentativePlan};
 use crashpoint_trace::files::{Call, StackId};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash as _, Hasher as _};
@@ -24,10 +26,10 @@ pub struct Division {
 /// Divides a recording, and says what is to be tried. `frames` tells a call stack, outermost
 /// function first.
 pub fn plan(
-    files: &Files<'_>,
+    files: &FileMedium<'_>,
     division: &Division,
-    frames: impl FnMut(StackId) -> Vec<Frame>,
-) -> Plan {
+    frames: impl FnMut(StackId) -> Vec<StackFrame>,
+) -> RepresentativePlan {
     let noted = Noted::of(files, frames);
     let calls = Calls {
         stacks: &noted.stacks,
@@ -43,7 +45,7 @@ pub fn plan(
 }
 
 /// What each node needs, and when it is durable.
-pub fn facts(files: &Files<'_>) -> Facts {
+pub fn facts(files: &FileMedium<'_>) -> Facts {
     Noted::of(files, |_| Vec::new()).facts
 }
 
@@ -52,14 +54,14 @@ struct Noted {
     stacks: Stacks,
     stack_numbers: FxHashMap<StackId, u32>,
     threads: FxHashMap<(u32, u32), u32>,
-    steps: Vec<Step>,
+    steps: Vec<CallStep>,
     kinds: Vec<u64>,
     facts: Facts,
     acknowledged: Vec<u64>,
 }
 
 impl Noted {
-    fn of(files: &Files<'_>, mut frames: impl FnMut(StackId) -> Vec<Frame>) -> Noted {
+    fn of(files: &FileMedium<'_>, mut frames: impl FnMut(StackId) -> Vec<StackFrame>) -> Noted {
         let mut noted = Noted::default();
         let mut walker = FileWalker::new(files.model, files.before);
         for call in files.calls {
@@ -76,7 +78,7 @@ impl Noted {
         call: &Call<'a>,
         names: &Names,
         walker: &mut FileWalker<'a>,
-        frames: &mut impl FnMut(StackId) -> Vec<Frame>,
+        frames: &mut impl FnMut(StackId) -> Vec<StackFrame>,
     ) {
         let first = walker.nodes().len();
         let stack = self.stack(call.stack, frames);
@@ -85,18 +87,22 @@ impl Noted {
             let needs = walker.needs(NodeId(index as u32));
             let kind = kind(call, node, names);
             self.facts.nodes.push(Fact {
-                site: site(stack, kind, End::of(index, &(first..walker.nodes().len()))),
+                site: site(
+                    stack,
+                    kind,
+                    EventPart::of(index, &(first..walker.nodes().len())),
+                ),
                 order: call.order,
                 durable: NEVER,
                 needs: needs.nodes.iter().copied().collect(),
                 is_behind_journal: needs.is_behind_journal,
-                is_in_journal: needs.is_in_journal && !is_silent(&node.kind),
+                is_in_journal: needs.is_in_journal && !node.kind.is_never_pending(),
             });
             self.kinds.push(kind);
         }
         // What nobody can lose is no part of a behaviour; it comes first in a call, or last.
         let nodes = walker.nodes();
-        let is_real = |index: &usize| !is_silent(&nodes[*index].kind);
+        let is_real = |index: &usize| !nodes[*index].kind.is_never_pending();
         let begin = (first..nodes.len()).find(is_real).unwrap_or(nodes.len());
         let end = (begin..nodes.len()).rev().find(is_real);
         let end = end.map_or(begin, |last| last + 1);
@@ -106,7 +112,7 @@ impl Noted {
         }
         let threads = self.threads.len() as u32;
         let thread = self.threads.entry((call.process, call.thread));
-        let step = Step {
+        let step = CallStep {
             thread: *thread.or_insert(threads),
             stack,
             order: call.order,
@@ -119,35 +125,15 @@ impl Noted {
         self.steps.push(step);
     }
 
-    fn stack(&mut self, id: StackId, frames: &mut impl FnMut(StackId) -> Vec<Frame>) -> u32 {
+    fn stack(&mut self, id: StackId, frames: &mut impl FnMut(StackId) -> Vec<StackFrame>) -> u32 {
         let stacks = &mut self.stacks;
         let number = self.stack_numbers.entry(id);
         *number.or_insert_with(|| stacks.number(&frames(id)))
     }
 }
 
-/// Never pending, and never told to be durable.
-fn is_silent(kind: &Kind<'_>) -> bool {
-    match kind {
-        Kind::Create { .. } | Kind::Reserved { .. } => true,
-        Kind::Link { .. }
-        | Kind::Unlink { .. }
-        | Kind::Rename { .. }
-        | Kind::RenameTarget { .. }
-        | Kind::RenameSource { .. }
-        | Kind::Exchange { .. }
-        | Kind::ExchangeHalf { .. }
-        | Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => false,
-    }
-}
-
 /// The calls that led to a node, and what the node does.
-fn site(stack: u32, kind: u64, end: End) -> u64 {
+fn site(stack: u32, kind: u64, end: EventPart) -> u64 {
     let mut hasher = FxHasher::default();
     (stack, kind, end).hash(&mut hasher);
     hasher.finish()
@@ -159,7 +145,7 @@ fn kind(call: &Call<'_>, node: &MicroOp<'_>, names: &Names) -> u64 {
     let mut hasher = FxHasher::default();
     call.number.hash(&mut hasher);
     std::mem::discriminant(&node.kind).hash(&mut hasher);
-    if let Kind::Write { class, .. } = node.kind {
+    if let MicroOpKind::Write { class, .. } = node.kind {
         class.hash(&mut hasher);
     }
     names.kind(&node.path).hash(&mut hasher);

@@ -3,16 +3,17 @@
 
 use super::folder::Folder;
 use super::layout::{Layout, SHAPE, place_of};
+use super::medium::{DurableFiles, FileMedium};
 use super::oracle::FileOracle;
-use super::subject::{FileContent, Files};
-use crate::image::ImageHash;
-use crate::launch::{Launch, Paths};
-use crate::pin::{self, Pinned};
-use crate::runner::Runner;
-use crate::server::{Ended, Limits, Place as ServerPlace, ServerError};
-use crate::subject::{Checker, Content, Place, Subject as _};
-use crate::timeline::{ListId, Phase};
-use crate::worker::WorkerError;
+use crate::engine::crash_points::{Phase, SuffixId};
+use crate::engine::medium::{
+    CheckError, Checker, DurableState, Medium as _, ReadLocation, StateHash,
+};
+use crate::process::launch::{Launch, Paths};
+use crate::process::pin::{self, Pinned};
+use crate::process::run::{FinishedRun, Limits};
+use crate::process::runner::Runner;
+use crate::process::server::{ServerError, ServerSetup};
 use crashpoint_persist::graph::NodeId;
 use std::ffi::OsString;
 use std::io;
@@ -30,33 +31,33 @@ pub struct CheckSetup {
 
 /// A folder and what checks it.
 pub struct FileChecker<'f, 'a> {
-    files: &'f Files<'a>,
+    files: &'f FileMedium<'a>,
     setup: &'f CheckSetup,
-    content: FileContent<'a>,
+    content: DurableFiles<'a>,
     folder: Folder<'a>,
     scratch: PathBuf,
     paths: Paths,
     runner: Option<Runner>,
-    list: Option<ListId>,
+    suffix: Option<SuffixId>,
     limits: Limits,
     processor: Option<usize>,
     restarts: u32,
     /// What the last marked run read.
-    read: Option<Vec<Place>>,
+    read: Option<Vec<ReadLocation>>,
 }
 
 impl<'f, 'a> FileChecker<'f, 'a> {
     /// Makes a folder of its own in `scratch` and starts the check there. It is the one with this
     /// number of so many.
     pub fn start(
-        files: &'f Files<'a>,
+        files: &'f FileMedium<'a>,
         setup: &'f CheckSetup,
         scratch: &Path,
         number: usize,
         workers: usize,
-    ) -> Result<FileChecker<'f, 'a>, WorkerError> {
+    ) -> Result<FileChecker<'f, 'a>, CheckError> {
         let scratch = scratch.join(format!("w{number}"));
-        let error = |source| WorkerError::Files {
+        let error = |source| CheckError::Files {
             folder: scratch.clone(),
             source,
         };
@@ -75,7 +76,7 @@ impl<'f, 'a> FileChecker<'f, 'a> {
             folder,
             paths,
             runner: None,
-            list: None,
+            suffix: None,
             limits: setup.limits,
             processor: pin::processor(number, workers),
             restarts: 0,
@@ -86,7 +87,7 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         Ok(checker)
     }
 
-    fn serve(&mut self) -> Result<(), WorkerError> {
+    fn serve(&mut self) -> Result<(), CheckError> {
         let Some(command) = &self.setup.command else {
             return Ok(());
         };
@@ -94,7 +95,7 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         if let Some(preload) = &self.setup.preload {
             environment.push(("LD_PRELOAD", preload.clone()));
         }
-        let place = ServerPlace {
+        let place = ServerSetup {
             socket: self.scratch.join("socket"),
             environment,
         };
@@ -103,28 +104,28 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         Ok(())
     }
 
-    fn error(&self) -> impl FnOnce(io::Error) -> WorkerError + use<> {
+    fn error(&self) -> impl FnOnce(io::Error) -> CheckError + use<> {
         let folder = self.scratch.clone();
-        move |source| WorkerError::Files { folder, source }
+        move |source| CheckError::Files { folder, source }
     }
 
     /// The folder with a state in it, for as long as nothing else is checked.
-    pub fn lay(&mut self, layout: &Layout<'a>) -> Result<&Path, WorkerError> {
+    pub fn lay(&mut self, layout: &Layout<'a>) -> Result<&Path, CheckError> {
         self.folder.lay(layout).map_err(self.error())?;
         Ok(self.folder.path())
     }
 
-    fn say_printed(&mut self, list: ListId) -> Result<(), WorkerError> {
-        if self.list != Some(list) {
-            let printed = self.files.printed(list);
+    fn say_printed(&mut self, suffix: SuffixId) -> Result<(), CheckError> {
+        if self.suffix != Some(suffix) {
+            let printed = self.files.printed(suffix);
             std::fs::write(&self.paths.printed, printed).map_err(self.error())?;
-            self.list = Some(list);
+            self.suffix = Some(suffix);
         }
         Ok(())
     }
 
     /// A check may take its server with it. That is no verdict: it gets another chance.
-    fn run_stubbornly(&mut self) -> Result<Ended, WorkerError> {
+    fn run_stubbornly(&mut self) -> Result<FinishedRun, CheckError> {
         let limits = self.limits;
         let runner = self.runner.as_mut().expect("there is a command");
         match runner.run(0, &limits) {
@@ -140,9 +141,9 @@ impl<'f, 'a> FileChecker<'f, 'a> {
 
     /// Files that were read, and all that is not in files: who looks at one of these things in a
     /// folder looks at it by names, sizes and modes.
-    fn note_reads(&mut self, layout: &Layout<'a>) -> Result<(), WorkerError> {
+    fn note_reads(&mut self, layout: &Layout<'a>) -> Result<(), CheckError> {
         let read = self.folder.read_since().map_err(self.error())?;
-        let mut places: Vec<Place> = vec![SHAPE];
+        let mut places: Vec<ReadLocation> = vec![SHAPE];
         for path in read {
             // By whichever name it was read, it is one file.
             let first = layout.get(path).and_then(|item| item.link_to.clone());
@@ -155,10 +156,10 @@ impl<'f, 'a> FileChecker<'f, 'a> {
     }
 }
 
-impl<'a> Content for FileChecker<'_, 'a> {
+impl<'a> DurableState for FileChecker<'_, 'a> {
     type Patch = Layout<'a>;
 
-    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), WorkerError> {
+    fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), CheckError> {
         self.content.advance(nodes, order)
     }
 
@@ -170,27 +171,32 @@ impl<'a> Content for FileChecker<'_, 'a> {
         self.content.patch(kept, variant)
     }
 
-    fn hash_with(&self, patch: &Layout<'a>) -> ImageHash {
+    fn hash_with(&self, patch: &Layout<'a>) -> StateHash {
         self.content.hash_with(patch)
     }
 
-    fn value(&self, patch: &Layout<'a>, place: Place) -> u64 {
+    fn value(&self, patch: &Layout<'a>, place: ReadLocation) -> u64 {
         self.content.value(patch, place)
     }
 }
 
 impl Checker for FileChecker<'_, '_> {
-    fn rewind(&mut self) -> Result<(), WorkerError> {
+    fn rewind(&mut self) -> Result<(), CheckError> {
         self.content = self.files.before();
         Ok(())
     }
 
-    fn run(&mut self, patch: &Self::Patch, phase: Phase, mark: bool) -> Result<Ended, WorkerError> {
+    fn run(
+        &mut self,
+        patch: &Self::Patch,
+        phase: Phase,
+        mark: bool,
+    ) -> Result<FinishedRun, CheckError> {
         self.read = None;
         if self.files.oracle == FileOracle::WholeFiles {
             return Ok(self.files.versions.check(patch));
         }
-        self.say_printed(self.files.list(phase))?;
+        self.say_printed(self.files.suffix(phase))?;
         self.folder.lay(patch).map_err(self.error())?;
         let ended = self.run_stubbornly()?;
         if mark && self.folder.shows_reading() {
@@ -199,7 +205,7 @@ impl Checker for FileChecker<'_, '_> {
         Ok(ended)
     }
 
-    fn reads(&self, _: &[Place]) -> Result<Option<Vec<Place>>, WorkerError> {
+    fn reads(&self, _: &[ReadLocation]) -> Result<Option<Vec<ReadLocation>>, CheckError> {
         Ok(self.read.clone())
     }
 

@@ -66,9 +66,10 @@ impl<'a> Folder<'a> {
     }
 
     fn at(&self, path: &Path) -> PathBuf {
-        match path.as_os_str().is_empty() {
-            true => self.root.clone(),
-            false => self.root.join(path),
+        if path.as_os_str().is_empty() {
+            self.root.clone()
+        } else {
+            self.root.join(path)
         }
     }
 
@@ -358,12 +359,11 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         status => status?,
     };
-    match status.is_dir() {
-        true => {
-            unlock(path)?;
-            std::fs::remove_dir_all(path)
-        }
-        false => std::fs::remove_file(path),
+    if status.is_dir() {
+        unlock(path)?;
+        std::fs::remove_dir_all(path)
+    } else {
+        std::fs::remove_file(path)
     }
 }
 

@@ -1,7 +1,6 @@
 //! A directory tree as a list of what lies where, for laying it out and for telling two apart.
 
-use crate::image::ImageHash;
-use crate::subject::Place;
+use crate::engine::medium::{ReadLocation, StateHash};
 use crashpoint_persist::files::{Content, Object, Tree};
 use crashpoint_trace::files::{InodeId, InodeKind};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -12,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Everything but the bytes of files.
-pub const SHAPE: Place = Place(0);
+pub const SHAPE: ReadLocation = ReadLocation(0);
 
 /// The bytes of the file at a path.
-pub fn place_of(path: &Path) -> Place {
+pub fn place_of(path: &Path) -> ReadLocation {
     let mut hasher = FxHasher::default();
     path.hash(&mut hasher);
-    Place(hasher.finish() | 1)
+    ReadLocation(hasher.finish() | 1)
 }
 
 /// What lies at a path.
@@ -75,7 +74,7 @@ pub struct Layout<'a> {
     /// A directory comes before what is in it, the folder itself first.
     pub items: Vec<Item<'a>>,
     index: FxHashMap<PathBuf, usize>,
-    pub hash: ImageHash,
+    pub hash: StateHash,
     shape: u64,
 }
 
@@ -107,7 +106,7 @@ impl<'a> Layout<'a> {
         let paths = items.iter().enumerate();
         Layout {
             index: paths.map(|(at, item)| (item.path.clone(), at)).collect(),
-            hash: ImageHash(tree.hash()),
+            hash: StateHash(tree.hash()),
             shape: shape(&items),
             items,
         }
@@ -123,7 +122,7 @@ impl<'a> Layout<'a> {
     }
 
     /// What a check may have found at a place; what is not there is nothing.
-    pub fn value(&self, place: Place) -> u64 {
+    pub fn value(&self, place: ReadLocation) -> u64 {
         if place == SHAPE {
             return self.shape;
         }

@@ -4,7 +4,7 @@
 //!
 //! Programs give names to files that are alike by numbers (`000012.log`) and by words that they make
 //! up (`.document.x4Qf9a`). Any number is like any other. In the names of one folder that have the
-//! same punctuation, a word is like any other if more than [`MOST_WORDS`] stand in its place.
+//! same punctuation, a word is like any other if more than [`MAX_WORDS`] stand in its place.
 //! A name that was there before the recording began is itself.
 //!
 //! # What it misses
@@ -18,7 +18,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 /// Words in one place of a name that are told apart.
-const MOST_WORDS: usize = 16;
+const MAX_WORDS: usize = 16;
 
 /// The kinds of all names of a recording.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ impl Names {
                 };
                 for (place, word) in words.into_iter().enumerate() {
                     let there = seen.entry((form.clone(), place)).or_default();
-                    if there.len() <= MOST_WORDS {
+                    if there.len() <= MAX_WORDS {
                         there.insert(word);
                     }
                 }
@@ -73,7 +73,7 @@ impl Names {
                 (&form.punctuation, *kind).hash(&mut hasher);
                 for (place, word) in words.into_iter().enumerate() {
                     let others = seen[&(form.clone(), place)].len();
-                    let told_apart = is_fixed || others <= MOST_WORDS;
+                    let told_apart = is_fixed || others <= MAX_WORDS;
                     told_apart.then_some(word).hash(&mut hasher);
                 }
                 *kind = hasher.finish();
@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn a_few_words_are_as_many_kinds() {
-        let paths: Vec<String> = (0..MOST_WORDS)
+        let paths: Vec<String> = (0..MAX_WORDS)
             .map(|n| format!("{}.json", made_up(n)))
             .collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let names = names(&paths, &[]);
         let kinds: FxHashSet<u64> = paths.iter().map(|path| names.kind(path)).collect();
-        assert_eq!(kinds.len(), MOST_WORDS);
+        assert_eq!(kinds.len(), MAX_WORDS);
     }
 }

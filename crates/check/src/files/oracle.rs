@@ -12,8 +12,8 @@
 //! empty, zeros, a mixture) is told.
 
 use super::layout::Layout;
-use crate::judge::lines;
-use crate::server::{End, Ended};
+use crate::process::output::lines;
+use crate::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::files::{Content, Object};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,17 +43,17 @@ pub fn is_acknowledged(all: &[u8], printed: &[u8], found: &[u8]) -> bool {
 }
 
 /// What is missing, or too much: for a report.
-pub fn acknowledged_story(all: &[u8], printed: &[u8], found: &[u8]) -> String {
-    let show = |line: &[u8]| format!("`{}`", String::from_utf8_lossy(line));
+pub fn acknowledged_output(all: &[u8], printed: &[u8], found: &[u8]) -> String {
+    let visit = |line: &[u8]| format!("`{}`", String::from_utf8_lossy(line));
     let found: Vec<&[u8]> = lines(found).collect();
     if let Some(missing) = lines(printed).find(|line| !found.contains(line)) {
-        return format!("{} was acknowledged and is not there", show(missing));
+        return format!("{} was acknowledged and is not there", visit(missing));
     }
     let all: Vec<&[u8]> = lines(all).collect();
     if let Some(stranger) = found.iter().find(|line| !all.contains(line)) {
         return format!(
             "{} is there, which the program never printed",
-            show(stranger)
+            visit(stranger)
         );
     }
     let hole = all
@@ -61,7 +61,10 @@ pub fn acknowledged_story(all: &[u8], printed: &[u8], found: &[u8]) -> String {
         .take(found.len())
         .find(|line| !found.contains(line));
     match hole {
-        Some(hole) => format!("{} is missing, and what came after it is there", show(hole)),
+        Some(hole) => format!(
+            "{} is missing, and what came after it is there",
+            visit(hole)
+        ),
         None => "something is there twice".to_owned(),
     }
 }
@@ -130,10 +133,10 @@ impl<'a> Versions<'a> {
     }
 
     /// As a check that ran would show it.
-    pub fn check(&self, crashed: &Layout<'_>) -> Ended {
+    pub fn check(&self, crashed: &Layout<'_>) -> FinishedRun {
         let wrong = self.judge(crashed);
-        Ended {
-            end: End::Exited(i32::from(!wrong.is_empty())),
+        FinishedRun {
+            end: RunEnd::Exited(i32::from(!wrong.is_empty())),
             stdout: Vec::new(),
             stderr: wrong.join("\n").into_bytes(),
             notes: 0,
@@ -195,7 +198,7 @@ mod tests {
         assert!(!fine(b"a\n", b"a\nc\n"), "a hole");
         assert!(!fine(b"", b"x\n"), "never printed");
         assert!(!fine(b"", b"a\na\n"), "twice");
-        let story = |printed: &[u8], found: &[u8]| acknowledged_story(all, printed, found);
+        let story = |printed: &[u8], found: &[u8]| acknowledged_output(all, printed, found);
         assert!(story(b"a\nb\n", b"a\n").contains("`b` was acknowledged"));
         assert!(story(b"a\n", b"a\nc\n").contains("`b` is missing"));
         assert!(story(b"", b"x\n").contains("`x` is there"));

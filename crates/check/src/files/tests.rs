@@ -218,10 +218,10 @@ fn equal_folders_have_equal_hashes_and_places() {
 }
 
 mod assumed {
-    use super::super::{FileOracle, Files};
+    use super::super::{FileMedium, FileOracle};
     use super::initial;
-    use crate::subject::{Content as _, Subject as _};
-    use crashpoint_persist::files::{Kind, Model};
+    use crate::engine::medium::{DurableState as _, Medium as _};
+    use crashpoint_persist::files::{MicroOpKind, Model};
     use crashpoint_persist::graph::NodeId;
     use crashpoint_trace::files::{
         Before, Call, Effect, InodeId, InodeKind, Slot, StackId, Stream, SystemCall, Through,
@@ -289,15 +289,15 @@ mod assumed {
         };
         let calls = saves(3);
         let model = Model::builtin("ext4-ordered").unwrap();
-        let files = Files::new(&before, &calls, &model, FileOracle::Checker);
+        let files = FileMedium::new(&before, &calls, &model, FileOracle::Checker);
         let mut content = files.before();
         let mut known = 0;
-        files.moments(&mut |moment, assumed| {
+        files.crash_points(&mut |point, assumed| {
             content
-                .advance(&moment.durable[known..], moment.order)
+                .advance(&point.durable[known..], point.order)
                 .unwrap();
-            known = moment.durable.len();
-            let frontier = moment.frontier();
+            known = point.durable.len();
+            let frontier = point.frontier();
             for cut in frontier.cuts() {
                 let layout = content.patch(&frontier.kept(&cut), 0);
                 let size = layout.content(Path::new("doc")).map(|doc| doc.size());
@@ -306,13 +306,14 @@ mod assumed {
                     size,
                     Some(0),
                     "{} {:?} {kept:?}",
-                    moment.order,
-                    moment.durable
+                    point.order,
+                    point.durable
                 );
             }
-            if moment.returned {
-                let mut latest = (0..moment.issued as u32).rev().map(NodeId);
-                let data = |id: &NodeId| matches!(files.nodes[id.index()].kind, Kind::Write { .. });
+            if point.returned {
+                let mut latest = (0..point.issued as u32).rev().map(NodeId);
+                let data =
+                    |id: &NodeId| matches!(files.nodes[id.index()].kind, MicroOpKind::Write { .. });
                 assumed.extend(latest.find(data));
             }
             ControlFlow::Continue(())

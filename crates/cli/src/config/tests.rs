@@ -5,7 +5,7 @@ use crate::options::values::RecordLevel;
 use crashpoint_abi::Level;
 use crashpoint_blockdev::FileSystem;
 use crashpoint_campaign::settings::{Oracle, Recovery, Representatives, Strategy, TestSettings};
-use crashpoint_check::output::Ignored;
+use crashpoint_check::process::output::Ignored;
 use crashpoint_persist::memory::Model;
 
 fn load_text(text: &str, set: &[&str], options: &RecordOptions) -> Result<Settings, ConfigError> {

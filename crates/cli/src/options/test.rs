@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crashpoint_campaign::settings::{Oracle, Recovery, Representatives, Strategy, TestSettings};
-use crashpoint_check::output::Ignored;
+use crashpoint_check::process::output::Ignored;
 use crashpoint_search::workload::KeySettings;
 
 use super::options;

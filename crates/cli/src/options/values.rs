@@ -12,7 +12,7 @@ use crashpoint_abi::Level;
 use crashpoint_blockdev::FileSystem;
 use crashpoint_campaign::settings::template::{CHECK, PM, RUN, Template, Word};
 use crashpoint_campaign::settings::{Choice, SettingError};
-use crashpoint_check::judge::MOST_AT_ONCE;
+use crashpoint_check::engine::outcome::MAX_OVERLAPPING;
 use crashpoint_search::workload::ArgumentKind;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 
@@ -194,8 +194,8 @@ impl TryFrom<usize> for Threads {
     type Error = SettingError;
 
     fn try_from(count: usize) -> Result<Threads, SettingError> {
-        let wrong = || SettingError::new(format!("write a number from 1 to {MOST_AT_ONCE}"));
-        let fits = (1..=MOST_AT_ONCE).contains(&count);
+        let wrong = || SettingError::new(format!("write a number from 1 to {MAX_OVERLAPPING}"));
+        let fits = (1..=MAX_OVERLAPPING).contains(&count);
         fits.then_some(Threads(count)).ok_or_else(wrong)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crashpoint_check::explore::Statistics;
+use crashpoint_check::engine::explore::Statistics;
 use crashpoint_report::plot::{self, Series};
 use crashpoint_report::{ConditionFigures, Report, TestFigures};
 
@@ -111,14 +111,14 @@ fn short(number: &str) -> String {
 
 /// The numbers of states by operation, as a picture.
 pub fn picture(statistics: &Statistics) -> String {
-    let by_list = statistics.by_list.get(1..).unwrap_or_default();
+    let by_suffix = statistics.by_suffix.get(1..).unwrap_or_default();
     // The logarithm of 2 to base 10, for each bit.
-    let possible = by_list.iter().map(|(possible, _)| match possible.bits() {
+    let possible = by_suffix.iter().map(|(possible, _)| match possible.bits() {
         0 => -1.0,
         bits => (bits - 1) as f64 * std::f64::consts::LOG10_2,
     });
     let possible: Vec<f64> = possible.collect();
-    let chosen = by_list.iter().map(|(_, chosen)| match chosen {
+    let chosen = by_suffix.iter().map(|(_, chosen)| match chosen {
         0 => -1.0,
         chosen => (*chosen as f64).log10(),
     });

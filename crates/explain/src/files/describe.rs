@@ -1,6 +1,6 @@
 //! What system calls did to files, in words.
 
-use crashpoint_persist::files::{Data, Kind, MicroOp};
+use crashpoint_persist::files::{Data, MicroOp, MicroOpKind};
 use crashpoint_report::{Frame, Location, Spot};
 use crashpoint_trace::files::{Call, FileRecording, StackFrame as Recorded};
 
@@ -10,25 +10,27 @@ use super::frames::{is_interpreter, is_system_library};
 pub fn lost(op: &MicroOp<'_>) -> String {
     let path = shown(&op.path);
     match &op.kind {
-        Kind::Create { .. } | Kind::Reserved { .. } => format!("{path} itself"),
-        Kind::Link { .. } => format!("the entry {path}"),
-        Kind::Unlink { .. } => format!("the removal of {path}"),
-        Kind::Rename { .. } | Kind::RenameTarget { .. } => format!("the new name {path}"),
-        Kind::RenameSource { .. } => format!("the removal of the old name of {path}"),
-        Kind::Exchange { .. } | Kind::ExchangeHalf { .. } => {
+        MicroOpKind::Create { .. } | MicroOpKind::Reserved { .. } => format!("{path} itself"),
+        MicroOpKind::Link { .. } => format!("the entry {path}"),
+        MicroOpKind::Unlink { .. } => format!("the removal of {path}"),
+        MicroOpKind::Rename { .. } | MicroOpKind::RenameTarget { .. } => {
+            format!("the new name {path}")
+        }
+        MicroOpKind::RenameSource { .. } => format!("the removal of the old name of {path}"),
+        MicroOpKind::Exchange { .. } | MicroOpKind::ExchangeHalf { .. } => {
             format!("the exchange of {path} with another")
         }
-        Kind::Write { data, offset, .. } => match data {
+        MicroOpKind::Write { data, offset, .. } => match data {
             Data::Bytes(bytes) => {
                 format!("{} bytes of {path} at offset {offset}", bytes.len())
             }
             Data::Zeros(length) => format!("{length} zeros of {path} at offset {offset}"),
         },
-        Kind::Grow { to, .. } => format!("the size of {path}, {to} bytes"),
-        Kind::Shrink { to, .. } => format!("the truncation of {path} to {to} bytes"),
-        Kind::Allocate { .. } => format!("the allocation in {path}"),
-        Kind::SetXattr { .. } => format!("an extended attribute of {path}"),
-        Kind::SetMode { .. } => format!("the mode of {path}"),
+        MicroOpKind::Grow { to, .. } => format!("the size of {path}, {to} bytes"),
+        MicroOpKind::Shrink { to, .. } => format!("the truncation of {path} to {to} bytes"),
+        MicroOpKind::Allocate { .. } => format!("the allocation in {path}"),
+        MicroOpKind::SetXattr { .. } => format!("an extended attribute of {path}"),
+        MicroOpKind::SetMode { .. } => format!("the mode of {path}"),
     }
 }
 

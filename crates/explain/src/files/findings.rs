@@ -5,14 +5,14 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crashpoint_check::files::oracle::acknowledged_story;
-use crashpoint_check::files::{FileChecker, FileOracle, Files, behaviours};
-use crashpoint_check::launch::Launch;
-use crashpoint_check::minimise::{Cause, Kind};
-use crashpoint_check::server::{End, Ended};
-use crashpoint_check::subject::Subject as _;
-use crashpoint_check::timeline::Phase;
-use crashpoint_check::worker::WorkerError;
+use crashpoint_check::engine::crash_points::Phase;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::medium::Medium as _;
+use crashpoint_check::engine::minimise::{Cause, CauseKind};
+use crashpoint_check::files::oracle::acknowledged_output;
+use crashpoint_check::files::{FileChecker, FileMedium, FileOracle, behaviours};
+use crashpoint_check::process::launch::Launch;
+use crashpoint_check::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::files::{MicroOp, Model};
 use crashpoint_persist::graph::NodeId;
 use crashpoint_report::{Category, Crash, Finding, Location, Severity, Spot, Step};
@@ -26,7 +26,7 @@ use crate::{Explainer, FailedAgain, main_node, rule_of};
 /// Explains causes of one recording.
 pub struct FilesExplainer<'t, 'a> {
     pub recording: &'a FileRecording,
-    pub files: &'t Files<'a>,
+    pub files: &'t FileMedium<'a>,
     /// Models that are asked whether a finding is possible there too.
     pub others: &'a [Model],
     /// The command that checks a crashed folder, if there is one, and the time it may take.
@@ -36,18 +36,18 @@ pub struct FilesExplainer<'t, 'a> {
 
 /// The models beside one that are asked: file systems as they are mounted by default, and POSIX.
 pub fn other_models(model: &Model) -> Vec<Model> {
-    let common = Model::NAMES.iter().take(Model::COMMON_NAMES);
-    let others = common.filter(|name| **name != model.name());
+    let others = Model::MAIN_NAMES.iter();
+    let others = others.filter(|name| **name != model.name());
     others.filter_map(|name| Model::builtin(name)).collect()
 }
 
 /// What a check says, in a sentence.
-pub fn verdict(files: &Files<'_>, phase: Phase, ended: &Ended) -> String {
-    verdict_of(files, files.printed(files.list(phase)), ended)
+pub fn verdict(files: &FileMedium<'_>, phase: Phase, ended: &FinishedRun) -> String {
+    verdict_of(files, files.printed(files.suffix(phase)), ended)
 }
 
 /// The same, after this was printed.
-pub fn verdict_of(files: &Files<'_>, printed: &[u8], ended: &Ended) -> String {
+pub fn verdict_of(files: &FileMedium<'_>, printed: &[u8], ended: &FinishedRun) -> String {
     let said = [&ended.stderr, &ended.stdout].into_iter().find_map(|text| {
         let text = String::from_utf8_lossy(text).into_owned();
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -59,22 +59,22 @@ pub fn verdict_of(files: &Files<'_>, printed: &[u8], ended: &Ended) -> String {
             let lines = String::from_utf8_lossy(&ended.stderr);
             lines.lines().collect::<Vec<_>>().join("; ")
         }
-        (FileOracle::Acknowledged, End::Exited(0)) => {
-            acknowledged_story(&files.printed, printed, &ended.stdout)
+        (FileOracle::Acknowledged, RunEnd::Exited(0)) => {
+            acknowledged_output(&files.printed, printed, &ended.stdout)
         }
         (FileOracle::Acknowledged | FileOracle::Checker, end) => format!("the checker {end}{said}"),
     }
 }
 
-fn category(files: &Files<'_>, cause: &Cause, ended: &Ended) -> Category {
+fn category(files: &FileMedium<'_>, cause: &Cause, ended: &FinishedRun) -> Category {
     match (ended.end, files.oracle) {
-        (End::Killed { .. }, _) => Category::CrashInRecovery,
-        (End::TimedOut, _) => Category::Hang,
-        (End::TooMuchOutput, _) => Category::EndlessOutput,
-        (End::Exited(_), FileOracle::WholeFiles) => Category::DamagedFile,
-        (End::Exited(_), FileOracle::Checker | FileOracle::Acknowledged) => match cause.kind {
-            Kind::Durability => Category::Lost,
-            Kind::Ordering | Kind::Atomicity => Category::Inconsistent,
+        (RunEnd::Killed { .. }, _) => Category::CrashInRecovery,
+        (RunEnd::TimedOut, _) => Category::Hang,
+        (RunEnd::TooMuchOutput, _) => Category::EndlessOutput,
+        (RunEnd::Exited(_), FileOracle::WholeFiles) => Category::DamagedFile,
+        (RunEnd::Exited(_), FileOracle::Checker | FileOracle::Acknowledged) => match cause.kind {
+            CauseKind::Durability => Category::Lost,
+            CauseKind::Ordering | CauseKind::Atomicity => Category::Inconsistent,
         },
     }
 }
@@ -120,7 +120,7 @@ impl<'a> Explainer<FileChecker<'_, 'a>> for FilesExplainer<'_, 'a> {
     fn finding(
         &self,
         failed: &mut FailedAgain<'_, FileChecker<'_, 'a>>,
-    ) -> Result<Finding, WorkerError> {
+    ) -> Result<Finding, CheckError> {
         let cause = failed.cause;
         let phase = cause.state.phase;
         let operation = phase.operation().and_then(|number| self.operation(number));
@@ -143,7 +143,7 @@ impl<'a> Explainer<FileChecker<'_, 'a>> for FilesExplainer<'_, 'a> {
             crash: Some(Crash {
                 category: category(self.files, cause, failed.ended),
                 operation,
-                acknowledged: matches!(phase, Phase::After(_)),
+                acknowledged: matches!(phase, Phase::Returned(_)),
                 needed: self.spots(&cause.needed),
                 ahead: cause
                     .ahead
@@ -178,7 +178,7 @@ impl<'a> Explainer<FileChecker<'_, 'a>> for FilesExplainer<'_, 'a> {
             lost: lost.map(describe::lost).collect(),
             check: self.check,
             layout: failed.patch,
-            printed: self.files.printed(self.files.list(cause.state.phase)),
+            printed: self.files.printed(self.files.suffix(cause.state.phase)),
             all_printed: &self.files.printed,
         }
         .write(folder)
@@ -198,7 +198,7 @@ impl<'a> FilesExplainer<'_, 'a> {
     fn possible_on(
         &self,
         failed: &mut FailedAgain<'_, FileChecker<'_, 'a>>,
-    ) -> Result<(Vec<String>, Vec<String>), WorkerError> {
+    ) -> Result<(Vec<String>, Vec<String>), CheckError> {
         let mut possible = vec![self.files.model.name().to_owned()];
         let mut impossible = Vec::new();
         for other in self.others {
@@ -260,15 +260,15 @@ impl<'a> FilesExplainer<'_, 'a> {
         let lost = describe::all_lost(cause.needed.iter().map(|id| self.op(*id)));
         let ahead = cause.ahead.map(|node| self.call(node).text);
         match (cause.kind, ahead) {
-            (Kind::Ordering, Some(ahead)) => {
+            (CauseKind::Ordering, Some(ahead)) => {
                 format!("`{ahead}` can be durable without {lost}")
             }
-            (Kind::Ordering, None) => format!("{lost} can be lost alone"),
-            (Kind::Durability, _) => format!("{lost} can be lost after it was acknowledged"),
-            (Kind::Atomicity, Some(ahead)) => {
+            (CauseKind::Ordering, None) => format!("{lost} can be lost alone"),
+            (CauseKind::Durability, _) => format!("{lost} can be lost after it was acknowledged"),
+            (CauseKind::Atomicity, Some(ahead)) => {
                 format!("a crash right after `{ahead}` leaves what is neither old nor new")
             }
-            (Kind::Atomicity, None) => "a crash leaves what is neither old nor new".to_owned(),
+            (CauseKind::Atomicity, None) => "a crash leaves what is neither old nor new".to_owned(),
         }
     }
 
@@ -288,14 +288,18 @@ impl<'a> FilesExplainer<'_, 'a> {
             is_store(ahead) && cause.needed.iter().all(later)
         });
         match cause.kind {
-            Kind::Atomicity if turned => "no sync helps where it is: store (2) before (1), and \
+            CauseKind::Atomicity if turned => {
+                "no sync helps where it is: store (2) before (1), and \
                                           sync in between unless both lie in one sector; or keep \
                                           a journal"
-                .to_owned(),
-            Kind::Atomicity => "no sync helps: write a new file, sync it and rename it over the \
+                    .to_owned()
+            }
+            CauseKind::Atomicity => {
+                "no sync helps: write a new file, sync it and rename it over the \
                                 old one, or keep a journal"
-                .to_owned(),
-            Kind::Ordering | Kind::Durability => {
+                    .to_owned()
+            }
+            CauseKind::Ordering | CauseKind::Durability => {
                 "make it durable, by a sync that covers it, before anything builds on it".to_owned()
             }
         }
@@ -353,10 +357,10 @@ impl<'a> FilesExplainer<'_, 'a> {
                 .filter(|id| self.op(**id).call == self.op(node).call);
             let what = describe::all_lost(of_call.map(|id| self.op(*id)));
             let text = match cause.kind {
-                Kind::Ordering | Kind::Durability => {
+                CauseKind::Ordering | CauseKind::Durability => {
                     format!("`{}`: {what} is lost", call.text)
                 }
-                Kind::Atomicity => format!("`{}` would make it whole", call.text),
+                CauseKind::Atomicity => format!("`{}` would make it whole", call.text),
             };
             add(step(node, text));
         }

@@ -7,11 +7,11 @@
 
 use std::ops::ControlFlow;
 
-use crashpoint_check::files::{FileChecker, Files};
-use crashpoint_check::minimise::{Cause, Kind as CauseKind};
-use crashpoint_check::subject::{Checker as _, Content as _, Subject as _};
-use crashpoint_check::worker::WorkerError;
-use crashpoint_persist::files::{FileWalker, Kind, MicroOp, Model};
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::medium::{Checker as _, DurableState as _, Medium as _};
+use crashpoint_check::engine::minimise::{Cause, CauseKind};
+use crashpoint_check::files::{FileChecker, FileMedium};
+use crashpoint_persist::files::{FileWalker, MicroOp, MicroOpKind, Model};
 use crashpoint_persist::graph::{NodeId, Walker as _};
 use crashpoint_trace::files::{Call, Effect, InodeId, SyncKind};
 
@@ -26,26 +26,26 @@ pub struct Sync {
 /// What has to be synced to keep a micro-operation: a name is kept by its directory.
 fn kept_by(op: &MicroOp<'_>) -> InodeId {
     match &op.kind {
-        Kind::Link { slot, .. }
-        | Kind::Unlink { slot, .. }
-        | Kind::ExchangeHalf { slot, .. }
-        | Kind::Exchange { first: slot, .. }
-        | Kind::Rename { to: slot, .. }
-        | Kind::RenameTarget { to: slot, .. }
-        | Kind::RenameSource { from: slot, .. } => slot.directory,
-        Kind::Create { inode, .. }
-        | Kind::Reserved { inode }
-        | Kind::Write { inode, .. }
-        | Kind::Grow { inode, .. }
-        | Kind::Shrink { inode, .. }
-        | Kind::Allocate { inode, .. }
-        | Kind::SetXattr { inode, .. }
-        | Kind::SetMode { inode, .. } => *inode,
+        MicroOpKind::Link { slot, .. }
+        | MicroOpKind::Unlink { slot, .. }
+        | MicroOpKind::ExchangeHalf { slot, .. }
+        | MicroOpKind::Exchange { first: slot, .. }
+        | MicroOpKind::Rename { to: slot, .. }
+        | MicroOpKind::RenameTarget { to: slot, .. }
+        | MicroOpKind::RenameSource { from: slot, .. } => slot.directory,
+        MicroOpKind::Create { inode, .. }
+        | MicroOpKind::Reserved { inode }
+        | MicroOpKind::Write { inode, .. }
+        | MicroOpKind::Grow { inode, .. }
+        | MicroOpKind::Shrink { inode, .. }
+        | MicroOpKind::Allocate { inode, .. }
+        | MicroOpKind::SetXattr { inode, .. }
+        | MicroOpKind::SetMode { inode, .. } => *inode,
     }
 }
 
 /// Syncs that make the needed calls durable before anything else happens, if there are such.
-pub fn syncs(files: &Files<'_>, cause: &Cause) -> Option<Vec<Sync>> {
+pub fn syncs(files: &FileMedium<'_>, cause: &Cause) -> Option<Vec<Sync>> {
     if cause.kind == CauseKind::Atomicity || cause.needed.is_empty() {
         return None;
     }
@@ -92,41 +92,41 @@ pub fn syncs(files: &Files<'_>, cause: &Cause) -> Option<Vec<Sync>> {
 
 /// Whether two micro-operations, of different models, are about the same.
 fn is_same(one: &MicroOp<'_>, two: &MicroOp<'_>) -> bool {
-    let range = |kind: &Kind<'_>| match kind {
-        Kind::Write { offset, data, .. } => Some((*offset, offset + data.len())),
+    let range = |kind: &MicroOpKind<'_>| match kind {
+        MicroOpKind::Write { offset, data, .. } => Some((*offset, offset + data.len())),
         _ => None,
     };
     let overlap = match (range(&one.kind), range(&two.kind)) {
         (Some(one), Some(two)) => one.0 < two.1 && two.0 < one.1,
         (None, None) => is_name(&one.kind) == is_name(&two.kind),
         // Some models let a size go with its data.
-        (Some(_), None) => grows(&one.kind) && matches!(two.kind, Kind::Grow { .. }),
-        (None, Some(_)) => grows(&two.kind) && matches!(one.kind, Kind::Grow { .. }),
+        (Some(_), None) => grows(&one.kind) && matches!(two.kind, MicroOpKind::Grow { .. }),
+        (None, Some(_)) => grows(&two.kind) && matches!(one.kind, MicroOpKind::Grow { .. }),
     };
     one.call == two.call && one.kind.inode() == two.kind.inode() && overlap
 }
 
-fn grows(kind: &Kind<'_>) -> bool {
-    matches!(kind, Kind::Write { grow: Some(_), .. })
+fn grows(kind: &MicroOpKind<'_>) -> bool {
+    matches!(kind, MicroOpKind::Write { grow: Some(_), .. })
 }
 
-fn is_name(kind: &Kind<'_>) -> bool {
+fn is_name(kind: &MicroOpKind<'_>) -> bool {
     match kind {
-        Kind::Link { .. }
-        | Kind::Unlink { .. }
-        | Kind::ExchangeHalf { .. }
-        | Kind::Exchange { .. }
-        | Kind::Rename { .. }
-        | Kind::RenameTarget { .. }
-        | Kind::RenameSource { .. } => true,
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => false,
+        MicroOpKind::Link { .. }
+        | MicroOpKind::Unlink { .. }
+        | MicroOpKind::ExchangeHalf { .. }
+        | MicroOpKind::Exchange { .. }
+        | MicroOpKind::Rename { .. }
+        | MicroOpKind::RenameTarget { .. }
+        | MicroOpKind::RenameSource { .. } => true,
+        MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. }
+        | MicroOpKind::Write { .. }
+        | MicroOpKind::Grow { .. }
+        | MicroOpKind::Shrink { .. }
+        | MicroOpKind::Allocate { .. }
+        | MicroOpKind::SetXattr { .. }
+        | MicroOpKind::SetMode { .. } => false,
     }
 }
 
@@ -135,13 +135,13 @@ fn is_name(kind: &Kind<'_>) -> bool {
 /// Two states are tried: all that can be kept without what was lost, and the least that goes with
 /// what was kept. Where neither fails, it is not possible there as it is here.
 pub fn is_possible_on<'a>(
-    files: &Files<'a>,
+    files: &FileMedium<'a>,
     model: &'a Model,
     cause: &Cause,
     order: u64,
     checker: &mut FileChecker<'_, 'a>,
-) -> Result<bool, WorkerError> {
-    let other = Files::new(files.before, files.calls, model, files.oracle);
+) -> Result<bool, CheckError> {
+    let other = FileMedium::new(files.before, files.calls, model, files.oracle);
     let ops = |ids: &[u32]| -> Vec<&MicroOp<'_>> {
         ids.iter().map(|id| &files.nodes[*id as usize]).collect()
     };
@@ -149,7 +149,7 @@ pub fn is_possible_on<'a>(
     let among = |ops: &[&MicroOp<'_>], op: &MicroOp<'_>| ops.iter().any(|one| is_same(one, op));
     let mut content = other.before();
     let mut found = Ok(false);
-    other.moments(&mut |moment, _| {
+    other.crash_points(&mut |moment, _| {
         if moment.order < order {
             return ControlFlow::Continue(());
         }

@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crashpoint_check::engine::medium::CheckError;
 use crashpoint_check::files::oracle::is_acknowledged;
 use crashpoint_check::files::{FileOracle, Folder, Layout};
-use crashpoint_check::launch::{Command, Launch, Paths};
-use crashpoint_check::server::{End, Ended, Limits};
-use crashpoint_check::spawned::Spawned;
-use crashpoint_check::worker::WorkerError;
+use crashpoint_check::process::launch::{Command, Launch, Paths};
+use crashpoint_check::process::run::{FinishedRun, Limits, RunEnd};
+use crashpoint_check::process::spawned::Spawned;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -111,7 +111,7 @@ impl StoredFiles {
         Some(check.fill(paths))
     }
 
-    pub(super) fn run(&self, paths: &Paths) -> Result<Option<Ended>, WorkerError> {
+    pub(super) fn run(&self, paths: &Paths) -> Result<Option<FinishedRun>, CheckError> {
         let Some(command) = self.command(paths) else {
             return Ok(None);
         };
@@ -122,13 +122,13 @@ impl StoredFiles {
         Ok(Some(Spawned::new(command, Vec::new()).run(&limits)?))
     }
 
-    pub(super) fn fails(&self, ended: &Ended) -> bool {
+    pub(super) fn fails(&self, ended: &FinishedRun) -> bool {
         let acknowledged = match self.description.oracle {
             FileOracle::Checker | FileOracle::WholeFiles => true,
             FileOracle::Acknowledged => {
                 is_acknowledged(&self.all_printed, &self.printed, &ended.stdout)
             }
         };
-        ended.end != End::Exited(0) || !acknowledged
+        ended.end != RunEnd::Exited(0) || !acknowledged
     }
 }

@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crashpoint_abi::env;
-use crashpoint_check::image::{FileShape, Image, Patch};
-use crashpoint_check::judge::{Observed, Oracle, References, first_difference};
-use crashpoint_check::launch::{Launch, Paths};
-use crashpoint_check::minimise::{Cause, State};
-use crashpoint_check::output::Ignored;
-use crashpoint_check::plan::{Plan, Recovery};
-use crashpoint_check::pool::{Pool, moved};
-use crashpoint_check::server::{Ended, Limits};
-use crashpoint_check::timeline::Phase;
-use crashpoint_check::worker::{self, List, Manner, Mapping, Setup, Worker, WorkerError};
+use crashpoint_check::engine::crash_points::Phase;
+use crashpoint_check::engine::medium::CheckError;
+use crashpoint_check::engine::minimise::{Cause, CrashState};
+use crashpoint_check::memory::image::{FileShape, Image, Patch};
+use crashpoint_check::memory::judge::{Oracle, References};
+use crashpoint_check::memory::plan::{Recovery, TestPlan};
+use crashpoint_check::memory::pool::{Pool, moved};
+use crashpoint_check::memory::worker::{self, Manner, RecordedMapping, Setup, Suffix, Worker};
+use crashpoint_check::process::launch::{Launch, Paths};
+use crashpoint_check::process::output::Ignored;
+use crashpoint_check::process::output::first_difference;
+use crashpoint_check::process::run::{FinishedRun, Limits};
 use crashpoint_trace::FileIndex;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +49,7 @@ pub struct MemoryDescription {
     files: Vec<FileShape>,
     recorded_pool: PathBuf,
     pub patterns: Vec<String>,
-    mappings: Vec<Mapping>,
+    mappings: Vec<RecordedMapping>,
     seconds: f64,
     memory_bytes: u64,
     file_bytes: u64,
@@ -56,7 +58,7 @@ pub struct MemoryDescription {
     ignored: Ignored,
     pub oracle: Oracle,
     pub phase: Phase,
-    pub state: State,
+    pub state: CrashState,
     pub references: Option<References>,
     /// Power had failed before: what was possible then.
     #[serde(default)]
@@ -65,18 +67,18 @@ pub struct MemoryDescription {
 
 impl MemoryReplay {
     pub fn new(
-        plan: &Plan<'_>,
+        plan: &TestPlan<'_>,
         cause: &Cause,
         image: Image,
         references: Option<&References>,
-        ended: &Ended,
+        ended: &FinishedRun,
     ) -> MemoryReplay {
         let setup = &plan.setup;
         let command = setup.command.fill(&placeholders("{pool}"));
-        let acknowledged = matches!(cause.state.phase, Phase::After(_));
-        let id = cause.state.phase.list();
-        let text = plan.lists.get(id);
-        let list = text.list(id, acknowledged);
+        let acknowledged = matches!(cause.state.phase, Phase::Returned(_));
+        let id = cause.state.phase.suffix();
+        let text = plan.suffixes.get(id);
+        let list = text.suffix(id, acknowledged);
         MemoryReplay {
             description: MemoryDescription {
                 command: StoredCommand::of(&command),
@@ -209,10 +211,10 @@ impl StoredMemory {
         &self,
         scratch: &Path,
         preload: Option<OsString>,
-    ) -> Result<Ended, WorkerError> {
+    ) -> Result<FinishedRun, CheckError> {
         let setup = self.setup(preload);
         let mut worker = Worker::start(&setup, scratch, (0, 1), Manner::default())?;
-        let list = List {
+        let list = Suffix {
             id: None,
             text: &self.operations,
             printed: &self.printed,
@@ -220,10 +222,10 @@ impl StoredMemory {
         worker.run(&Patch::new(), &list, false)
     }
 
-    pub(super) fn fails(&self, ended: &Ended) -> bool {
+    pub(super) fn fails(&self, ended: &FinishedRun) -> bool {
         let description = &self.description;
         let references = description.references.as_ref();
-        let observed = Observed::new(description.oracle, ended, references);
+        let observed = description.oracle.observe(ended, references);
         let observed = match description.recovery {
             Some(recovery) => recovery.observe(observed),
             None => observed,
@@ -231,7 +233,7 @@ impl StoredMemory {
         observed.fails(description.phase)
     }
 
-    pub(super) fn differences(&self, ended: &Ended) -> Vec<String> {
+    pub(super) fn differences(&self, ended: &FinishedRun) -> Vec<String> {
         let Some(references) = &self.description.references else {
             return Vec::new();
         };
@@ -239,7 +241,10 @@ impl StoredMemory {
             1 => ("if the operation happened", "if it did not happen"),
             _ => ("if all of them happened", "if none of them happened"),
         };
-        let sides = [(done, &references.done), (skipped, &references.skipped)];
+        let sides = [
+            (done, &references.committed),
+            (skipped, &references.rolled_back),
+        ];
         let lines = sides.into_iter().filter_map(|(name, reference)| {
             let difference = first_difference(&reference.stdout, &ended.stdout);
             let (line, expected, found) = difference?;

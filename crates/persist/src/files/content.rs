@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 /// Where the bytes of an extent come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source<'a> {
+pub enum ByteSource<'a> {
     Bytes(&'a [u8]),
     /// Nobody knows; this byte stands for it.
     Filler(u8),
@@ -17,7 +17,7 @@ pub enum Source<'a> {
 pub struct Extent<'a> {
     pub offset: u64,
     pub length: u64,
-    pub source: Source<'a>,
+    pub source: ByteSource<'a>,
 }
 
 impl<'a> Extent<'a> {
@@ -27,11 +27,11 @@ impl<'a> Extent<'a> {
 
     fn slice(&self, from: u64, to: u64) -> Extent<'a> {
         let source = match self.source {
-            Source::Bytes(bytes) => {
+            ByteSource::Bytes(bytes) => {
                 let start = (from - self.offset) as usize;
-                Source::Bytes(&bytes[start..start + (to - from) as usize])
+                ByteSource::Bytes(&bytes[start..start + (to - from) as usize])
             }
-            Source::Filler(byte) => Source::Filler(byte),
+            ByteSource::Filler(byte) => ByteSource::Filler(byte),
         };
         Extent {
             offset: from,
@@ -117,7 +117,7 @@ impl<'a> Content<'a> {
             Data::Bytes(bytes) => self.put(Extent {
                 offset,
                 length: bytes.len() as u64,
-                source: Source::Bytes(bytes),
+                source: ByteSource::Bytes(bytes),
             }),
             Data::Zeros(length) => self.fill(offset, length, 0),
         }
@@ -127,7 +127,7 @@ impl<'a> Content<'a> {
         self.put(Extent {
             offset,
             length,
-            source: Source::Filler(byte),
+            source: ByteSource::Filler(byte),
         });
     }
 
@@ -202,8 +202,8 @@ impl<'a> Content<'a> {
         for extent in self.extents_in(from, from + to.len() as u64) {
             let place = &mut to[(extent.offset - from) as usize..][..extent.length as usize];
             match extent.source {
-                Source::Bytes(bytes) => place.copy_from_slice(bytes),
-                Source::Filler(byte) => place.fill(byte),
+                ByteSource::Bytes(bytes) => place.copy_from_slice(bytes),
+                ByteSource::Filler(byte) => place.fill(byte),
             }
         }
     }
@@ -219,8 +219,8 @@ impl<'a> Content<'a> {
             let gap = &bytes[(next - offset) as usize..(extent.offset - offset) as usize];
             let own = &bytes[(extent.offset - offset) as usize..][..extent.length as usize];
             let same = match extent.source {
-                Source::Bytes(bytes) => own == bytes,
-                Source::Filler(byte) => own.iter().all(|own| *own == byte),
+                ByteSource::Bytes(bytes) => own == bytes,
+                ByteSource::Filler(byte) => own.iter().all(|own| *own == byte),
             };
             if !same || gap.iter().any(|byte| *byte != 0) {
                 return false;
@@ -239,8 +239,8 @@ impl<'a> Content<'a> {
             && self
                 .extents_in(offset, end)
                 .all(|extent| match extent.source {
-                    Source::Bytes(bytes) => bytes.iter().all(|byte| *byte == 0),
-                    Source::Filler(byte) => byte == 0,
+                    ByteSource::Bytes(bytes) => bytes.iter().all(|byte| *byte == 0),
+                    ByteSource::Filler(byte) => byte == 0,
                 })
     }
 
@@ -264,17 +264,18 @@ impl<'a> Content<'a> {
         let start = block * BLOCK_BYTES;
         let whole = extent.offset <= start && extent.end() >= start + BLOCK_BYTES;
         let bytes = match extent.source {
-            Source::Bytes(bytes) if whole => {
+            ByteSource::Bytes(bytes) if whole => {
                 &bytes[(start - extent.offset) as usize..][..BLOCK_BYTES as usize]
             }
-            Source::Bytes(_) | Source::Filler(_) => {
+            ByteSource::Bytes(_) | ByteSource::Filler(_) => {
                 self.read(start, buffer);
                 &*buffer
             }
         };
-        match bytes.iter().all(|byte| *byte == 0) {
-            true => 0,
-            false => xxh3_128_with_seed(bytes, block),
+        if bytes.iter().all(|byte| *byte == 0) {
+            0
+        } else {
+            xxh3_128_with_seed(bytes, block)
         }
     }
 

@@ -1,58 +1,68 @@
 //! What one node does to a name or to a file, kept or lost.
 
 use super::STALE_BYTE;
-use super::op::{BLOCK_BYTES, Class, Kind};
+use super::op::{BLOCK_BYTES, Class, MicroOpKind};
 use super::tree::Object;
 use crashpoint_trace::files::{Allocation, InodeId, Slot};
 
 /// A node's effect on a name.
 pub(super) fn rename_slot(
-    kind: &Kind<'_>,
+    kind: &MicroOpKind<'_>,
     slot: Slot<'_>,
     value: Option<InodeId>,
 ) -> Option<InodeId> {
     let without = |inode: InodeId| value.filter(|value| *value != inode);
     match *kind {
-        Kind::Link { inode, .. } | Kind::ExchangeHalf { inode, .. } => Some(inode),
-        Kind::Unlink { inode, .. } => without(inode),
-        Kind::Rename {
+        MicroOpKind::Link { inode, .. } | MicroOpKind::ExchangeHalf { inode, .. } => Some(inode),
+        MicroOpKind::Unlink { inode, .. } => without(inode),
+        MicroOpKind::Rename {
             from, to, inode, ..
-        } => match slot == to {
-            true => Some(inode),
-            // Somebody else may have taken the old name.
-            false if slot == from => without(inode),
-            false => value,
-        },
-        Kind::RenameTarget { to, inode, .. } => match slot == to {
-            true => Some(inode),
-            false => value,
-        },
-        Kind::RenameSource { inode, .. } => without(inode),
-        Kind::Exchange {
+        } => {
+            if slot == to {
+                Some(inode)
+            } else if slot == from {
+                // Somebody else may have taken the old name.
+                without(inode)
+            } else {
+                value
+            }
+        }
+        MicroOpKind::RenameTarget { to, inode, .. } => {
+            if slot == to {
+                Some(inode)
+            } else {
+                value
+            }
+        }
+        MicroOpKind::RenameSource { inode, .. } => without(inode),
+        MicroOpKind::Exchange {
             first,
             first_inode,
             second_inode,
             ..
-        } => match slot == first {
-            true => Some(second_inode),
-            false => Some(first_inode),
-        },
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => value,
+        } => {
+            if slot == first {
+                Some(second_inode)
+            } else {
+                Some(first_inode)
+            }
+        }
+        MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. }
+        | MicroOpKind::Write { .. }
+        | MicroOpKind::Grow { .. }
+        | MicroOpKind::Shrink { .. }
+        | MicroOpKind::Allocate { .. }
+        | MicroOpKind::SetXattr { .. }
+        | MicroOpKind::SetMode { .. } => value,
     }
 }
 
 /// A node's effect on a file.
-pub(super) fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
+pub(super) fn change<'a>(kind: &MicroOpKind<'a>, object: &mut Object<'a>) {
     let content = &mut object.content;
     match *kind {
-        Kind::Write {
+        MicroOpKind::Write {
             offset, data, grow, ..
         } => {
             content.write(offset, data);
@@ -60,9 +70,9 @@ pub(super) fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
                 content.grow(grow.to);
             }
         }
-        Kind::Grow { to, .. } => content.grow(to),
-        Kind::Shrink { to, .. } => content.shrink(to),
-        Kind::Allocate {
+        MicroOpKind::Grow { to, .. } => content.grow(to),
+        MicroOpKind::Shrink { to, .. } => content.shrink(to),
+        MicroOpKind::Allocate {
             offset,
             length,
             what,
@@ -78,29 +88,29 @@ pub(super) fn change<'a>(kind: &Kind<'a>, object: &mut Object<'a>) {
             Allocation::Collapse => content.collapse(offset, length),
             Allocation::Insert => content.insert(offset, length),
         },
-        Kind::SetXattr { name, value, .. } => {
+        MicroOpKind::SetXattr { name, value, .. } => {
             match value {
                 Some(value) => object.xattrs.insert(name, value),
                 None => object.xattrs.remove(name),
             };
         }
-        Kind::SetMode { mode, .. } => object.mode = mode,
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Link { .. }
-        | Kind::Unlink { .. }
-        | Kind::Rename { .. }
-        | Kind::RenameTarget { .. }
-        | Kind::RenameSource { .. }
-        | Kind::Exchange { .. }
-        | Kind::ExchangeHalf { .. } => {}
+        MicroOpKind::SetMode { mode, .. } => object.mode = mode,
+        MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. }
+        | MicroOpKind::Link { .. }
+        | MicroOpKind::Unlink { .. }
+        | MicroOpKind::Rename { .. }
+        | MicroOpKind::RenameTarget { .. }
+        | MicroOpKind::RenameSource { .. }
+        | MicroOpKind::Exchange { .. }
+        | MicroOpKind::ExchangeHalf { .. } => {}
     }
 }
 
 /// What a lost write leaves where nothing was written before: a block that the file has got and
 /// nobody has written, or the rest of one.
-pub(super) fn lose(kind: &Kind<'_>, object: &mut Object<'_>, fresh: bool, tail: bool) {
-    let Kind::Write {
+pub(super) fn lose(kind: &MicroOpKind<'_>, object: &mut Object<'_>, fresh: bool, tail: bool) {
+    let MicroOpKind::Write {
         offset,
         data,
         class,
@@ -120,10 +130,13 @@ pub(super) fn lose(kind: &Kind<'_>, object: &mut Object<'_>, fresh: bool, tail: 
                 content.fill_gaps(offset, end, STALE_BYTE);
             }
         }
-        Class::Fresh | Class::Both => match content.is_gap(block, behind) {
-            true if fresh => content.fill_gaps(block, behind, STALE_BYTE),
-            false if tail => content.fill_gaps(offset, end, STALE_BYTE),
-            true | false => {}
-        },
+        Class::Fresh | Class::Both => {
+            let is_gap = content.is_gap(block, behind);
+            if is_gap && fresh {
+                content.fill_gaps(block, behind, STALE_BYTE);
+            } else if !is_gap && tail {
+                content.fill_gaps(offset, end, STALE_BYTE);
+            }
+        }
     }
 }

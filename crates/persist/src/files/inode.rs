@@ -170,9 +170,10 @@ impl<'a> Inode<'a> {
             }
             CutKind::Collapse { at, length } => {
                 self.shift(at, length, false);
-                self.sure = match self.sure >= at + length {
-                    true => self.sure - length,
-                    false => self.sure.min(at),
+                self.sure = if self.sure >= at + length {
+                    self.sure - length
+                } else {
+                    self.sure.min(at)
                 };
             }
             CutKind::Insert { at, length } => {
@@ -197,9 +198,10 @@ impl<'a> Inode<'a> {
             }
             if end > at {
                 let start = start.max(at);
-                match up {
-                    true => moved.insert(start + length, end + length),
-                    false => moved.insert(start - length, end - length),
+                if up {
+                    moved.insert(start + length, end + length)
+                } else {
+                    moved.insert(start - length, end - length)
                 };
             }
         }
@@ -225,16 +227,20 @@ impl<'a> Inode<'a> {
                         return;
                     }
                     // What is left on both sides of a hole is rare; the longer side will do.
-                    match start.saturating_sub(first) >= last.saturating_sub(end) {
-                        true => last = last.min(start.max(first)),
-                        false => first = first.max(end.min(last)),
+                    if start.saturating_sub(first) >= last.saturating_sub(end) {
+                        last = last.min(start.max(first));
+                    } else {
+                        first = first.max(end.min(last));
                     }
                 }
                 CutKind::Collapse { at, length } => {
                     let (at, length) = (at / BLOCK_BYTES, length / BLOCK_BYTES);
-                    let moved = |block: u64| match block > at {
-                        true => block.saturating_sub(length).max(at),
-                        false => block,
+                    let moved = |block: u64| {
+                        if block > at {
+                            block.saturating_sub(length).max(at)
+                        } else {
+                            block
+                        }
                     };
                     (first, last) = (moved(first), moved(last));
                 }

@@ -1,7 +1,7 @@
 //! Litmus tests: tiny programs, and exactly the trees that a crash may leave under each model.
 //!
 //! Every rule of the models is named by at least one of them. The programs are data, in `litmus/`,
-//! and an [`Op`] is what a system call does, so that they can also be run on a real file system:
+//! and a [`LitmusOp`] is what a system call does, so that they can also be run on a real file system:
 //! what a kernel leaves must be among what its model allows.
 //!
 //! # Format
@@ -41,14 +41,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A file, by name or as it was opened.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum File {
+pub enum LitmusFile {
     Path(String),
     Handle(String),
 }
 
 /// How a write is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum WriteFlags {
     Plain,
     /// `O_DIRECT`: offset and length are multiples of 512.
     Direct,
@@ -61,7 +61,7 @@ pub enum How {
 /// What a program does, one system call each. A file that is named by its path is opened for the
 /// call and closed after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum LitmusOp {
     Create {
         path: String,
     },
@@ -74,7 +74,7 @@ pub enum Op {
     },
     /// `link`, or of a file without a name `linkat`.
     Link {
-        file: File,
+        file: LitmusFile,
         path: String,
     },
     Unlink {
@@ -106,22 +106,22 @@ pub enum Op {
         handle: String,
     },
     Write {
-        file: File,
+        file: LitmusFile,
         offset: u64,
         bytes: Vec<u8>,
-        how: How,
+        how: WriteFlags,
     },
     Append {
-        file: File,
+        file: LitmusFile,
         bytes: Vec<u8>,
-        how: How,
+        how: WriteFlags,
     },
     Truncate {
-        file: File,
+        file: LitmusFile,
         size: u64,
     },
     Allocate {
-        file: File,
+        file: LitmusFile,
         offset: u64,
         length: u64,
         what: Allocation,
@@ -129,42 +129,42 @@ pub enum Op {
     /// `copy_file_range` of all of a file that the program does not change.
     Copy {
         from: String,
-        to: File,
+        to: LitmusFile,
     },
     /// Stores to a shared mapping.
     Store {
-        file: File,
+        file: LitmusFile,
         offset: u64,
         bytes: Vec<u8>,
     },
     /// `msync(MS_SYNC)` of a mapped range, or `MS_ASYNC`.
     Msync {
-        file: File,
+        file: LitmusFile,
         offset: u64,
         length: u64,
         waits: bool,
     },
     SetXattr {
-        file: File,
+        file: LitmusFile,
         name: String,
         value: Vec<u8>,
     },
     Chmod {
-        file: File,
+        file: LitmusFile,
         mode: u32,
     },
     Fsync {
-        file: File,
+        file: LitmusFile,
     },
     /// That returned an error; on a real file system, left out.
     FailedFsync {
-        file: File,
+        file: LitmusFile,
     },
     Fdatasync {
-        file: File,
+        file: LitmusFile,
     },
     SyncFileRange {
-        file: File,
+        file: LitmusFile,
         offset: u64,
         length: u64,
     },
@@ -186,8 +186,8 @@ pub struct Litmus {
     pub name: String,
     /// The rules that it is about.
     pub rules: Vec<String>,
-    pub setup: Vec<Op>,
-    pub program: Vec<Op>,
+    pub setup: Vec<LitmusOp>,
+    pub program: Vec<LitmusOp>,
     /// By the name of the model.
     pub expected: BTreeMap<String, Expected>,
     /// The program's lines, for reports.
@@ -220,7 +220,7 @@ impl Litmus {
     }
 
     /// A test that expects nothing yet, or why its operations cannot be executed.
-    pub fn new(name: &str, setup: Vec<Op>, program: Vec<Op>) -> Result<Litmus, String> {
+    pub fn new(name: &str, setup: Vec<LitmusOp>, program: Vec<LitmusOp>) -> Result<Litmus, String> {
         let start = simulate::start(&setup)?;
         simulate::check(&start, &program)?;
         Ok(Litmus {

@@ -4,7 +4,7 @@
 //! crash may show in place of data. The built-in ones are the files in `models/`; one of a user
 //! names the one that it starts from and what is different.
 
-use super::op::{Class, Kind};
+use super::op::{Class, MicroOpKind};
 use super::parse::{self, ModelError};
 use serde::Deserialize;
 
@@ -37,14 +37,14 @@ pub enum Rename {
 pub enum Tear {
     Sector,
     Block,
-    /// All that a call writes, and the size with it, up to [`super::write::MOST_ATOMIC_BYTES`].
+    /// All that a call writes, and the size with it, up to [`super::write::MAX_ATOMIC_BYTES`].
     Call,
 }
 
 /// Whether something has its place among the operations on metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum SizePlacement {
     /// It waits for those before it, and none waits for it.
     Floating,
     Chain,
@@ -96,9 +96,9 @@ pub struct DataRules {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SizeRules {
     /// Of a size that new blocks make.
-    pub fresh: Place,
+    pub fresh: SizePlacement,
     /// Of a size within the last block.
-    pub tail: Place,
+    pub tail: SizePlacement,
     pub order: SizeOrder,
     /// A size is not durable unless the new blocks below it are.
     pub waits_for_fresh_data: bool,
@@ -160,7 +160,7 @@ pub struct SyncRules {
 /// The rule that lets something get lost, and in plain words.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reason {
+pub struct LossReason {
     /// As in `docs/file-models.md`, for instance `E4`.
     pub rule: String,
     pub says: String,
@@ -170,14 +170,14 @@ pub struct Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Reasons {
-    pub entry: Reason,
-    pub rename: Reason,
-    pub fresh_data: Reason,
-    pub tail_data: Reason,
-    pub over_data: Reason,
-    pub size: Reason,
-    pub truncate: Reason,
-    pub attributes: Reason,
+    pub entry: LossReason,
+    pub rename: LossReason,
+    pub fresh_data: LossReason,
+    pub tail_data: LossReason,
+    pub over_data: LossReason,
+    pub size: LossReason,
+    pub truncate: LossReason,
+    pub attributes: LossReason,
 }
 
 /// What a file system promises.
@@ -201,21 +201,11 @@ pub struct Model {
 
 impl Model {
     /// The built-in models; variants of a file system's mount options behind their defaults.
-    pub const NAMES: [&str; 9] = [
-        "posix",
-        "ext4-ordered",
-        "ext4-writeback",
-        "ext4-journal",
-        "xfs",
-        "btrfs",
-        "ext4-dioread-lock",
-        "ext4-nodelalloc",
-        "ext4-writeback-nodelalloc",
-    ];
+    pub const NAMES: [&str; BUILTIN.len()] = names();
 
-    /// How many of [`Model::NAMES`], which come first, are POSIX and file systems as they are mounted by
-    /// default.
-    pub const COMMON_NAMES: usize = 6;
+    /// The built-in models that every test of the models speaks of, and that findings are compared
+    /// under: variants of mount options are left out.
+    pub const MAIN_NAMES: [&str; MAIN] = names();
 
     /// What is taken if nobody says otherwise.
     pub const DEFAULT: &str = "ext4-ordered";
@@ -245,23 +235,25 @@ impl Model {
     }
 
     /// Why the model lets this get lost.
-    pub fn explain(&self, lost: &Kind<'_>) -> &Reason {
+    pub fn explain(&self, lost: &MicroOpKind<'_>) -> &LossReason {
         match lost {
-            Kind::Create { .. } | Kind::Link { .. } | Kind::Unlink { .. } => &self.why.entry,
-            Kind::Reserved { .. }
-            | Kind::Rename { .. }
-            | Kind::RenameTarget { .. }
-            | Kind::RenameSource { .. }
-            | Kind::Exchange { .. }
-            | Kind::ExchangeHalf { .. } => &self.why.rename,
-            Kind::Write { class, .. } => match class {
+            MicroOpKind::Create { .. } | MicroOpKind::Link { .. } | MicroOpKind::Unlink { .. } => {
+                &self.why.entry
+            }
+            MicroOpKind::Reserved { .. }
+            | MicroOpKind::Rename { .. }
+            | MicroOpKind::RenameTarget { .. }
+            | MicroOpKind::RenameSource { .. }
+            | MicroOpKind::Exchange { .. }
+            | MicroOpKind::ExchangeHalf { .. } => &self.why.rename,
+            MicroOpKind::Write { class, .. } => match class {
                 Class::Over => &self.why.over_data,
                 Class::Tail => &self.why.tail_data,
                 Class::Fresh | Class::Both => &self.why.fresh_data,
             },
-            Kind::Grow { .. } => &self.why.size,
-            Kind::Shrink { .. } | Kind::Allocate { .. } => &self.why.truncate,
-            Kind::SetXattr { .. } | Kind::SetMode { .. } => &self.why.attributes,
+            MicroOpKind::Grow { .. } => &self.why.size,
+            MicroOpKind::Shrink { .. } | MicroOpKind::Allocate { .. } => &self.why.truncate,
+            MicroOpKind::SetXattr { .. } | MicroOpKind::SetMode { .. } => &self.why.attributes,
         }
     }
 
@@ -282,19 +274,44 @@ impl Model {
     }
 }
 
+/// The text of a built-in model, from its file.
+macro_rules! builtin {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../models/", $name, ".toml")),
+        )
+    };
+}
+
+/// The built-in models: their names and their texts.
+const BUILTIN: [(&str, &str); 9] = [
+    builtin!("posix"),
+    builtin!("ext4-ordered"),
+    builtin!("ext4-writeback"),
+    builtin!("ext4-journal"),
+    builtin!("xfs"),
+    builtin!("btrfs"),
+    builtin!("ext4-dioread-lock"),
+    builtin!("ext4-nodelalloc"),
+    builtin!("ext4-writeback-nodelalloc"),
+];
+
+/// Of the built-in models, so many come first that stand for the defaults of a file system or of
+/// its journal; the others are further mount options.
+const MAIN: usize = 6;
+
+const fn names<const COUNT: usize>() -> [&'static str; COUNT] {
+    let mut names = [""; COUNT];
+    let mut index = 0;
+    while index < COUNT {
+        names[index] = BUILTIN[index].0;
+        index += 1;
+    }
+    names
+}
+
 pub(super) fn builtin_text(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "posix" => include_str!("../../models/posix.toml"),
-        "ext4-ordered" => include_str!("../../models/ext4-ordered.toml"),
-        "ext4-writeback" => include_str!("../../models/ext4-writeback.toml"),
-        "ext4-journal" => include_str!("../../models/ext4-journal.toml"),
-        "xfs" => include_str!("../../models/xfs.toml"),
-        "btrfs" => include_str!("../../models/btrfs.toml"),
-        "ext4-dioread-lock" => include_str!("../../models/ext4-dioread-lock.toml"),
-        "ext4-nodelalloc" => include_str!("../../models/ext4-nodelalloc.toml"),
-        "ext4-writeback-nodelalloc" => {
-            include_str!("../../models/ext4-writeback-nodelalloc.toml")
-        }
-        _ => return None,
-    })
+    let mut all = BUILTIN.iter();
+    all.find(|(own, _)| *own == name).map(|(_, text)| *text)
 }

@@ -20,7 +20,7 @@ pub struct MicroOp<'a> {
     pub stack: StackId,
     /// How the file, or the entry, was called when it happened, as seen from the watched folder.
     pub path: Arc<str>,
-    pub kind: Kind<'a>,
+    pub kind: MicroOpKind<'a>,
 }
 
 /// What a write finds on the disk, which decides what a crash may show in its place.
@@ -65,7 +65,7 @@ pub struct Growth {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind<'a> {
+pub enum MicroOpKind<'a> {
     /// `I`. Nobody sees an inode without a name, and a name is never durable without its inode
     /// (rule K1): so this is no node of its own, but part of all that follows. It is never pending
     /// and never told to be durable.
@@ -143,50 +143,118 @@ pub enum Kind<'a> {
 
 /// The object that a micro-operation changes: names are independent of each other and of contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject<'a> {
-    None,
-    Slots(Slot<'a>, Option<Slot<'a>>),
-    Inode(InodeId),
+pub(super) enum Touched<'a> {
+    /// Nothing that a crash could lose: it is never pending.
+    Nothing,
+    Names(Slot<'a>, Option<Slot<'a>>),
+    Content(InodeId),
 }
 
-impl<'a> Kind<'a> {
-    pub(super) fn subject(&self) -> Subject<'a> {
+/// What a micro-operation changes of a file's data or size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChangedRange {
+    pub first_byte: u64,
+    /// The file's size behind it, where that is not smaller than before.
+    pub size_behind: Option<u64>,
+}
+
+impl<'a> MicroOpKind<'a> {
+    /// What it changes.
+    pub(super) fn touched(&self) -> Touched<'a> {
         match *self {
-            Kind::Create { .. } | Kind::Reserved { .. } => Subject::None,
-            Kind::Link { slot, .. }
-            | Kind::Unlink { slot, .. }
-            | Kind::ExchangeHalf { slot, .. } => Subject::Slots(slot, None),
-            Kind::Rename { from, to, .. } => Subject::Slots(from, Some(to)),
-            Kind::RenameTarget { to, .. } => Subject::Slots(to, None),
-            Kind::RenameSource { from, .. } => Subject::Slots(from, None),
-            Kind::Exchange { first, second, .. } => Subject::Slots(first, Some(second)),
-            Kind::Write { inode, .. }
-            | Kind::Grow { inode, .. }
-            | Kind::Shrink { inode, .. }
-            | Kind::Allocate { inode, .. }
-            | Kind::SetXattr { inode, .. }
-            | Kind::SetMode { inode, .. } => Subject::Inode(inode),
+            MicroOpKind::Create { .. } | MicroOpKind::Reserved { .. } => Touched::Nothing,
+            MicroOpKind::Link { slot, .. }
+            | MicroOpKind::Unlink { slot, .. }
+            | MicroOpKind::ExchangeHalf { slot, .. } => Touched::Names(slot, None),
+            MicroOpKind::Rename { from, to, .. } => Touched::Names(from, Some(to)),
+            MicroOpKind::RenameTarget { to, .. } => Touched::Names(to, None),
+            MicroOpKind::RenameSource { from, .. } => Touched::Names(from, None),
+            MicroOpKind::Exchange { first, second, .. } => Touched::Names(first, Some(second)),
+            MicroOpKind::Write { inode, .. }
+            | MicroOpKind::Grow { inode, .. }
+            | MicroOpKind::Shrink { inode, .. }
+            | MicroOpKind::Allocate { inode, .. }
+            | MicroOpKind::SetXattr { inode, .. }
+            | MicroOpKind::SetMode { inode, .. } => Touched::Content(inode),
         }
+    }
+
+    /// Whether it changes names in directories.
+    pub fn is_namespace(&self) -> bool {
+        matches!(self.touched(), Touched::Names(..))
+    }
+
+    /// Whether it changes a file itself: its data, its size, its attributes.
+    pub fn is_content(&self) -> bool {
+        matches!(self.touched(), Touched::Content(_))
+    }
+
+    /// Whether nobody can lose it: it is never pending and never told to be durable.
+    pub fn is_never_pending(&self) -> bool {
+        self.touched() == Touched::Nothing
+    }
+
+    /// Whether it changes an attribute of a file: neither its data nor its size.
+    pub(super) fn is_attribute(&self) -> bool {
+        self.is_content() && self.range().is_none()
+    }
+
+    /// The names that the call changes of which this is a part: both, of half a rename.
+    pub(super) fn names_of_call(&self) -> [Option<Slot<'a>>; 2] {
+        if let MicroOpKind::RenameTarget { from, to, .. }
+        | MicroOpKind::RenameSource { from, to, .. } = *self
+        {
+            return [Some(from), Some(to)];
+        }
+        match self.touched() {
+            Touched::Names(first, second) => [Some(first), second],
+            Touched::Nothing | Touched::Content(_) => [None, None],
+        }
+    }
+
+    /// What it changes of a file's data or size.
+    pub(super) fn range(&self) -> Option<ChangedRange> {
+        let (first_byte, size_behind) = match *self {
+            MicroOpKind::Write { offset, grow, .. } => (offset, grow.map(|grow| grow.to)),
+            MicroOpKind::Allocate { offset, to, .. } => (offset, Some(to)),
+            MicroOpKind::Grow { from, to, .. } => (from, Some(to)),
+            MicroOpKind::Shrink { to, .. } => (to, None),
+            MicroOpKind::Create { .. }
+            | MicroOpKind::Reserved { .. }
+            | MicroOpKind::Link { .. }
+            | MicroOpKind::Unlink { .. }
+            | MicroOpKind::Rename { .. }
+            | MicroOpKind::RenameTarget { .. }
+            | MicroOpKind::RenameSource { .. }
+            | MicroOpKind::Exchange { .. }
+            | MicroOpKind::ExchangeHalf { .. }
+            | MicroOpKind::SetXattr { .. }
+            | MicroOpKind::SetMode { .. } => return None,
+        };
+        Some(ChangedRange {
+            first_byte,
+            size_behind,
+        })
     }
 
     /// The file or directory that it is about; of an exchange, the first.
     pub fn inode(&self) -> InodeId {
         match *self {
-            Kind::Create { inode, .. }
-            | Kind::Reserved { inode }
-            | Kind::Link { inode, .. }
-            | Kind::Unlink { inode, .. }
-            | Kind::Rename { inode, .. }
-            | Kind::RenameTarget { inode, .. }
-            | Kind::RenameSource { inode, .. }
-            | Kind::ExchangeHalf { inode, .. }
-            | Kind::Write { inode, .. }
-            | Kind::Grow { inode, .. }
-            | Kind::Shrink { inode, .. }
-            | Kind::Allocate { inode, .. }
-            | Kind::SetXattr { inode, .. }
-            | Kind::SetMode { inode, .. } => inode,
-            Kind::Exchange { first_inode, .. } => first_inode,
+            MicroOpKind::Create { inode, .. }
+            | MicroOpKind::Reserved { inode }
+            | MicroOpKind::Link { inode, .. }
+            | MicroOpKind::Unlink { inode, .. }
+            | MicroOpKind::Rename { inode, .. }
+            | MicroOpKind::RenameTarget { inode, .. }
+            | MicroOpKind::RenameSource { inode, .. }
+            | MicroOpKind::ExchangeHalf { inode, .. }
+            | MicroOpKind::Write { inode, .. }
+            | MicroOpKind::Grow { inode, .. }
+            | MicroOpKind::Shrink { inode, .. }
+            | MicroOpKind::Allocate { inode, .. }
+            | MicroOpKind::SetXattr { inode, .. }
+            | MicroOpKind::SetMode { inode, .. } => inode,
+            MicroOpKind::Exchange { first_inode, .. } => first_inode,
         }
     }
 }

@@ -12,16 +12,15 @@ pub(super) struct Paths<'a> {
 }
 
 /// Directories within each other; a tree of names is never this deep.
-const MOST_DEEP: usize = 512;
+const MAX_DEEP: usize = 512;
 
 impl<'a> Paths<'a> {
     pub fn name(&mut self, inode: InodeId, slot: Slot<'a>, is_directory: bool) {
         self.names.insert(inode, slot);
-        match is_directory {
-            true => self.known.clear(),
-            false => {
-                self.known.remove(&inode);
-            }
+        if is_directory {
+            self.known.clear()
+        } else {
+            self.known.remove(&inode);
         }
     }
 
@@ -46,7 +45,7 @@ impl<'a> Paths<'a> {
         let mut parts = vec![slot.name];
         let mut directory = slot.directory;
         while let Some(slot) = self.names.get(&directory)
-            && parts.len() < MOST_DEEP
+            && parts.len() < MAX_DEEP
         {
             parts.push(slot.name);
             directory = slot.directory;

@@ -1,26 +1,26 @@
 //! The graph against the reference, and laws that all models keep, over random small programs.
 
-use super::litmus::{self, File, How, Litmus, Op};
+use super::litmus::{self, Litmus, LitmusFile, LitmusOp, WriteFlags};
 use super::reference::{ALL, Reference};
-use super::{Change, Data, FileWalker, Filler, Model, Object, PatchSource, Tree, Trees};
+use super::{Content, Data, FileWalker, Filler, Model, PatchSource, Trees};
 use crate::graph::{Cut, NodeId, Walker as _};
-use crashpoint_trace::files::{Allocation, Before, Call, InodeId, InodeKind};
+use crashpoint_trace::files::{Allocation, Before, Call};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 const FILES: [&str; 4] = ["f", "g", "d/f", "e/g"];
 
-fn setup() -> Vec<Op> {
-    let create = |path: &str| Op::Create {
+fn setup() -> Vec<LitmusOp> {
+    let create = |path: &str| LitmusOp::Create {
         path: path.to_owned(),
     };
-    let fill = |path: &str, bytes: Vec<u8>| Op::Append {
-        file: File::Path(path.to_owned()),
+    let fill = |path: &str, bytes: Vec<u8>| LitmusOp::Append {
+        file: LitmusFile::Path(path.to_owned()),
         bytes,
-        how: How::Plain,
+        how: WriteFlags::Plain,
     };
     vec![
-        Op::Mkdir {
+        LitmusOp::Mkdir {
             path: "d".to_owned(),
         },
         create("f"),
@@ -29,30 +29,30 @@ fn setup() -> Vec<Op> {
     ]
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = LitmusOp> {
     let path = || prop::sample::select(FILES.to_vec()).prop_map(str::to_owned);
-    let file = || path().prop_map(File::Path);
+    let file = || path().prop_map(LitmusFile::Path);
     let directory = || prop::sample::select(vec![".", "d", "e"]).prop_map(str::to_owned);
     let letter = || prop::sample::select(vec![b'A', b'B', b'C']);
     let offset = prop::sample::select(vec![0u64, 1, 300, 600, 700, 4000, 4096]);
     let how = prop::sample::select(vec![
-        How::Plain,
-        How::Plain,
-        How::Plain,
-        How::Dsync,
-        How::Sync,
+        WriteFlags::Plain,
+        WriteFlags::Plain,
+        WriteFlags::Plain,
+        WriteFlags::Dsync,
+        WriteFlags::Sync,
     ]);
     let size = prop::sample::select(vec![0u64, 1, 100, 600, 4096, 5000]);
     prop_oneof![
-        2 => path().prop_map(|path| Op::Create { path }),
-        1 => Just(Op::Mkdir { path: "e".to_owned() }),
-        1 => (file(), path()).prop_map(|(file, path)| Op::Link { file, path }),
-        2 => path().prop_map(|path| Op::Unlink { path }),
-        3 => (path(), path()).prop_map(|(from, to)| Op::Rename { from, to }),
-        1 => Just(Op::Rename { from: "d".to_owned(), to: "e".to_owned() }),
-        1 => (path(), path()).prop_map(|(first, second)| Op::Exchange { first, second }),
+        2 => path().prop_map(|path| LitmusOp::Create { path }),
+        1 => Just(LitmusOp::Mkdir { path: "e".to_owned() }),
+        1 => (file(), path()).prop_map(|(file, path)| LitmusOp::Link { file, path }),
+        2 => path().prop_map(|path| LitmusOp::Unlink { path }),
+        3 => (path(), path()).prop_map(|(from, to)| LitmusOp::Rename { from, to }),
+        1 => Just(LitmusOp::Rename { from: "d".to_owned(), to: "e".to_owned() }),
+        1 => (path(), path()).prop_map(|(first, second)| LitmusOp::Exchange { first, second }),
         5 => (file(), offset, letter(), 1..300usize, how.clone()).prop_map(
-            |(file, offset, letter, length, how)| Op::Write {
+            |(file, offset, letter, length, how)| LitmusOp::Write {
                 file,
                 offset,
                 bytes: vec![letter; length],
@@ -61,43 +61,43 @@ fn op() -> impl Strategy<Value = Op> {
         ),
         3 => (file(), letter(), 1..100usize, how).prop_map(|(file, letter, length, how)| {
             let bytes = vec![letter; length];
-            Op::Append { file, bytes, how }
+            LitmusOp::Append { file, bytes, how }
         }),
-        3 => (file(), size).prop_map(|(file, size)| Op::Truncate { file, size }),
-        1 => file().prop_map(|file| Op::Allocate {
+        3 => (file(), size).prop_map(|(file, size)| LitmusOp::Truncate { file, size }),
+        1 => file().prop_map(|file| LitmusOp::Allocate {
             file,
             offset: 0,
             length: 4096,
             what: Allocation::PunchHole,
         }),
-        1 => file().prop_map(|file| Op::Allocate {
+        1 => file().prop_map(|file| LitmusOp::Allocate {
             file,
             offset: 0,
             length: 8192,
             what: Allocation::Reserve,
         }),
-        1 => file().prop_map(|file| Op::Chmod { file, mode: 0o600 }),
-        2 => file().prop_map(|file| Op::Fsync { file }),
-        1 => file().prop_map(|file| Op::Fdatasync { file }),
-        2 => directory().prop_map(|path| Op::Fsync { file: File::Path(path) }),
-        1 => Just(Op::Sync),
+        1 => file().prop_map(|file| LitmusOp::Chmod { file, mode: 0o600 }),
+        2 => file().prop_map(|file| LitmusOp::Fsync { file }),
+        1 => file().prop_map(|file| LitmusOp::Fdatasync { file }),
+        2 => directory().prop_map(|path| LitmusOp::Fsync { file: LitmusFile::Path(path) }),
+        1 => Just(LitmusOp::Sync),
     ]
 }
 
 /// As many operations of the list as make sense one after the other.
-fn program(ops: Vec<Op>) -> Litmus {
-    let mut sensible: Vec<Op> = Vec::new();
+fn program(ops: Vec<LitmusOp>) -> Litmus {
+    let mut sensible: Vec<LitmusOp> = Vec::new();
     for op in ops {
         let confused = match &op {
-            Op::Rename { from, to } => from == to || from == "d" && uses(&sensible, "e"),
-            Op::Exchange { first, second } => first == second,
-            Op::Link { file, path } => {
-                let there = Op::Fsync {
-                    file: File::Path(path.clone()),
+            LitmusOp::Rename { from, to } => from == to || from == "d" && uses(&sensible, "e"),
+            LitmusOp::Exchange { first, second } => first == second,
+            LitmusOp::Link { file, path } => {
+                let there = LitmusOp::Fsync {
+                    file: LitmusFile::Path(path.clone()),
                 };
-                *file == File::Path(path.clone()) || runs(&sensible, there)
+                *file == LitmusFile::Path(path.clone()) || runs(&sensible, there)
             }
-            Op::Fsync { .. } | Op::Fdatasync { .. } => false,
+            LitmusOp::Fsync { .. } | LitmusOp::Fdatasync { .. } => false,
             _ => false,
         };
         if !confused && runs(&sensible, op.clone()) {
@@ -107,15 +107,15 @@ fn program(ops: Vec<Op>) -> Litmus {
     Litmus::new("random", setup(), sensible).expect("each operation was tried")
 }
 
-fn runs(program: &[Op], op: Op) -> bool {
+fn runs(program: &[LitmusOp], op: LitmusOp) -> bool {
     let mut longer = program.to_vec();
     longer.push(op);
     Litmus::new("random", setup(), longer).is_ok()
 }
 
-fn uses(program: &[Op], path: &str) -> bool {
+fn uses(program: &[LitmusOp], path: &str) -> bool {
     program.iter().any(|op| match op {
-        Op::Mkdir { path: made } => made == path,
+        LitmusOp::Mkdir { path: made } => made == path,
         _ => false,
     })
 }
@@ -137,12 +137,12 @@ fn programs(length: usize) -> impl Strategy<Value = Program> {
 }
 
 /// More states than this, and a program is not for comparing all of them.
-const MOST_STATES: u64 = 3000;
+const MAX_STATES: u64 = 3000;
 
 /// All states now, or nothing if there are too many.
 fn states<'a>(walker: &FileWalker<'a>, trees: &mut Trees<'a>) -> Option<BTreeSet<String>> {
     let frontier = walker.frontier();
-    if frontier.count().value > MOST_STATES.into() {
+    if frontier.count().value > MAX_STATES.into() {
         return None;
     }
     let mut states = BTreeSet::new();
@@ -223,7 +223,7 @@ fn all_states<'a>(name: &str, before: &Before<'a>, calls: &[Call<'a>]) -> Option
     let mut walker = FileWalker::new(&model, before);
     for call in calls {
         walker.begin(call);
-        if walker.frontier().count().value > MOST_STATES.into() {
+        if walker.frontier().count().value > MAX_STATES.into() {
             return None;
         }
         walker.end(call);
@@ -368,17 +368,12 @@ proptest! {
     }
 
     #[test]
-    fn changes_lead_from_any_tree_to_any_other(program in programs(9)) {
+    fn patches_lead_from_any_content_to_any_other(program in programs(9)) {
         let (before, calls) = program.0.calls();
         let model = Model::builtin("posix").expect("a built-in model");
         let mut walker = FileWalker::new(&model, &before);
         let mut trees = Trees::new(&model, &before);
         let mut at = trees.tree(&[], walker.nodes(), Filler::Zeros);
-        let mut disk = Disk::default();
-        for (path, _, object) in at.entries() {
-            let (path, object) = (path.to_vec(), object.clone());
-            disk.apply(Change::Make { path, object });
-        }
         for call in &calls {
             walker.feed(call);
             trees.settle(&walker.take_durable(), walker.nodes());
@@ -386,10 +381,14 @@ proptest! {
             for cut in frontier.cuts().take(50) {
                 let kept = frontier.kept(&cut);
                 let next = trees.tree(&kept, walker.nodes(), Filler::Stale);
-                for change in next.changes_from(&at) {
-                    disk.apply(change);
+                for (_, inode, new) in next.entries() {
+                    let mut before = at.entries();
+                    let Some((_, _, old)) = before.find(|(_, one, _)| *one == inode) else {
+                        continue;
+                    };
+                    let patched = patched(&old.content, &new.content);
+                    prop_assert_eq!(patched.summary(), new.content.summary());
                 }
-                disk.assert_is(&next);
                 at = next;
             }
         }
@@ -418,86 +417,21 @@ proptest! {
     }
 }
 
-/// A folder that does what it is told, as one on a disk would: a name at a time.
-#[derive(Default)]
-struct Disk<'a> {
-    names: BTreeMap<Vec<u8>, usize>,
-    objects: Vec<Object<'a>>,
-    parked: BTreeMap<InodeId, usize>,
-}
-
-impl<'a> Disk<'a> {
-    fn apply(&mut self, change: Change<'a>) {
-        match change {
-            Change::Remove { path, is_directory } => {
-                let object = self.names.remove(&path).expect("it is there");
-                let kind = self.objects[object].kind;
-                assert_eq!(is_directory, kind == InodeKind::Directory);
-                let inner = [&path[..], b"/"].concat();
-                assert!(!self.names.keys().any(|other| other.starts_with(&inner)));
+/// The old content after all that makes the new one of it.
+fn patched<'a>(old: &Content<'a>, new: &Content<'a>) -> Content<'a> {
+    let mut content = old.clone();
+    content.resize(new.size());
+    for patch in new.patches_from(old) {
+        match patch.source {
+            PatchSource::Bytes(bytes) => {
+                assert_eq!(bytes.len() as u64, patch.length);
+                content.write(patch.offset, Data::Bytes(bytes));
             }
-            Change::Park { path, inode } => {
-                let object = self.names.remove(&path).expect("it is there");
-                assert!(self.parked.insert(inode, object).is_none());
-            }
-            Change::Unpark { inode, path } => {
-                let object = self.parked.remove(&inode).expect("it is parked");
-                self.name(path, object);
-            }
-            Change::Make { path, object } => {
-                self.objects.push(Object::clone(&object));
-                self.name(path, self.objects.len() - 1);
-            }
-            Change::Link { existing, path } => self.name(path, self.names[&existing]),
-            Change::Update { path, from, to } => {
-                let place = match path.is_empty() {
-                    true => return,
-                    false => self.names[&path],
-                };
-                let object = &mut self.objects[place];
-                assert_eq!(object.content.summary(), from.content.summary());
-                object.mode = to.mode;
-                object.xattrs = to.xattrs.clone();
-                object.content.resize(to.content.size());
-                for patch in to.content.patches_from(&from.content) {
-                    match patch.source {
-                        PatchSource::Bytes(bytes) => {
-                            assert_eq!(bytes.len() as u64, patch.length);
-                            object.content.write(patch.offset, Data::Bytes(bytes));
-                        }
-                        PatchSource::Filler(byte) => {
-                            object.content.fill(patch.offset, patch.length, byte);
-                        }
-                        PatchSource::Hole => object.content.punch(patch.offset, patch.length),
-                    }
-                }
-            }
+            PatchSource::Filler(byte) => content.fill(patch.offset, patch.length, byte),
+            PatchSource::Hole => content.punch(patch.offset, patch.length),
         }
     }
-
-    fn name(&mut self, path: Vec<u8>, object: usize) {
-        if let Some(end) = path.iter().rposition(|byte| *byte == b'/') {
-            let parent = self.names[&path[..end]];
-            assert_eq!(self.objects[parent].kind, InodeKind::Directory);
-        }
-        assert!(self.names.insert(path, object).is_none());
-    }
-
-    fn assert_is(&self, tree: &Tree<'a>) {
-        assert!(self.parked.is_empty());
-        let mut shared: BTreeMap<usize, InodeId> = BTreeMap::new();
-        assert_eq!(self.names.len(), tree.entries().count());
-        for (path, inode, expected) in tree.entries() {
-            let place = self.names[path];
-            let object = &self.objects[place];
-            assert_eq!(object.kind, expected.kind);
-            assert_eq!(object.mode, expected.mode);
-            assert_eq!(object.content.summary(), expected.content.summary());
-            if object.kind != InodeKind::Directory {
-                assert_eq!(*shared.entry(place).or_insert(inode), inode);
-            }
-        }
-    }
+    content
 }
 
 fn sync<'a>(calls: &[Call<'a>]) -> Call<'a> {

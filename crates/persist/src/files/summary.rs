@@ -1,7 +1,7 @@
 //! Trees as short texts, for expectations and for people.
 
 use super::STALE_BYTE;
-use super::content::{Content, Source};
+use super::content::{ByteSource, Content};
 use super::tree::{Object, Tree};
 use crashpoint_trace::files::{InodeId, InodeKind};
 use rustc_hash::FxHashMap;
@@ -53,9 +53,10 @@ impl Tree<'_> {
                 }
             }
         }
-        match text.is_empty() {
-            true => "-".to_owned(),
-            false => text,
+        if text.is_empty() {
+            "-".to_owned()
+        } else {
+            text
         }
     }
 }
@@ -103,9 +104,11 @@ impl Content<'_> {
         for extent in self.extents() {
             add(Shown::Byte(0), extent.offset - next);
             match extent.source {
-                Source::Bytes(bytes) => bytes.iter().for_each(|byte| add(Shown::Byte(*byte), 1)),
-                Source::Filler(STALE_BYTE) => add(Shown::Unknown, extent.length),
-                Source::Filler(byte) => add(Shown::Byte(byte), extent.length),
+                ByteSource::Bytes(bytes) => {
+                    bytes.iter().for_each(|byte| add(Shown::Byte(*byte), 1))
+                }
+                ByteSource::Filler(STALE_BYTE) => add(Shown::Unknown, extent.length),
+                ByteSource::Filler(byte) => add(Shown::Byte(byte), extent.length),
             }
             next = extent.end();
         }

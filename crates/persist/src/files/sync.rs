@@ -1,11 +1,11 @@
 //! What each sync covers, when it has returned.
 
 use super::model::{Fdatasync, Fsync, FsyncDirectory};
-use super::op::{Kind, MicroOp};
+use super::op::{MicroOp, MicroOpKind};
 use super::order::Order;
 use super::walker::FileWalker;
 use crate::graph::NodeId;
-use crashpoint_trace::files::{InodeId, Slot, SyncKind};
+use crashpoint_trace::files::{InodeId, SyncKind};
 use rustc_hash::FxHashSet;
 
 /// What a sync makes durable, and with it all that it needs.
@@ -170,28 +170,20 @@ impl<'a> FileWalker<'a> {
 
     /// Whether a sync of a range of a file covers one of its nodes.
     fn is_in(&self, node: NodeId, range: Range, attributes: bool) -> bool {
-        match self.nodes[node.index()].kind {
-            Kind::Write {
-                offset, data, grow, ..
-            } => {
-                offset < range.to && range.from < offset + data.len()
-                    || grow.is_some_and(|grow| grow.from < range.to)
-            }
-            // What has its place in the journal is written with it, whatever the range.
-            Kind::Grow { from, .. } => from < range.to || self.order.is_in_journal(node),
-            Kind::Shrink { to, .. } => to < range.to || self.order.is_in_journal(node),
-            Kind::Allocate { offset, .. } => offset < range.to || self.order.is_in_journal(node),
-            Kind::SetXattr { .. } | Kind::SetMode { .. } => attributes,
-            Kind::Create { .. }
-            | Kind::Reserved { .. }
-            | Kind::Link { .. }
-            | Kind::Unlink { .. }
-            | Kind::Rename { .. }
-            | Kind::RenameTarget { .. }
-            | Kind::RenameSource { .. }
-            | Kind::Exchange { .. }
-            | Kind::ExchangeHalf { .. } => false,
+        let kind = &self.nodes[node.index()].kind;
+        if let MicroOpKind::Write {
+            offset, data, grow, ..
+        } = *kind
+        {
+            return offset < range.to && range.from < offset + data.len()
+                || grow.is_some_and(|grow| grow.from < range.to);
         }
+        if kind.is_attribute() {
+            return attributes;
+        }
+        // What has its place in the journal is written with it, whatever the range.
+        kind.range()
+            .is_some_and(|changed| changed.first_byte < range.to || self.order.is_in_journal(node))
     }
 
     /// Names of a file, and of the new directories on the way to it.
@@ -211,7 +203,7 @@ impl<'a> FileWalker<'a> {
             };
             let is_new = inode.names.iter().any(|node| {
                 let kind = &self.nodes[node.index()].kind;
-                matches!(kind, Kind::Link { .. }) && self.order.is_pending(*node)
+                matches!(kind, MicroOpKind::Link { .. }) && self.order.is_pending(*node)
             });
             if is_new {
                 for node in &inode.names {
@@ -250,32 +242,18 @@ impl<'a> FileWalker<'a> {
                 continue;
             }
             let kind = &self.nodes[node.index()].kind;
-            match *kind {
-                Kind::Rename { from, to, .. } if to.directory == id && from.directory != id => {
-                    cover.halves.push(*node);
-                }
-                Kind::Create { .. }
-                | Kind::Reserved { .. }
-                | Kind::Rename { .. }
-                | Kind::Link { .. }
-                | Kind::Unlink { .. }
-                | Kind::RenameTarget { .. }
-                | Kind::RenameSource { .. }
-                | Kind::Exchange { .. }
-                | Kind::ExchangeHalf { .. }
-                | Kind::Write { .. }
-                | Kind::Grow { .. }
-                | Kind::Shrink { .. }
-                | Kind::Allocate { .. }
-                | Kind::SetXattr { .. }
-                | Kind::SetMode { .. } => cover.nodes.push(*node),
+            if let MicroOpKind::Rename { from, to, .. } = *kind
+                && to.directory == id
+                && from.directory != id
+            {
+                cover.halves.push(*node);
+            } else {
+                cover.nodes.push(*node);
             }
             let named = self.inode(kind.inode()).into_iter();
             let own = named.flat_map(|inode| &inode.own);
-            cover.nodes.extend(own.filter(|node| {
-                let kind = &self.nodes[node.index()].kind;
-                matches!(kind, Kind::SetXattr { .. } | Kind::SetMode { .. })
-            }));
+            let is_attribute = |node: &&NodeId| self.nodes[node.index()].kind.is_attribute();
+            cover.nodes.extend(own.filter(is_attribute));
         }
     }
 
@@ -283,7 +261,7 @@ impl<'a> FileWalker<'a> {
     /// it, which was kept free for this.
     fn halve(&mut self, node: NodeId) {
         let op = &mut self.nodes[node.index()];
-        let Kind::Rename {
+        let MicroOpKind::Rename {
             from,
             to,
             inode,
@@ -292,18 +270,23 @@ impl<'a> FileWalker<'a> {
         else {
             return;
         };
-        op.kind = Kind::RenameTarget {
+        op.kind = MicroOpKind::RenameTarget {
             from,
             to,
             inode,
             victim,
         };
         let source = NodeId(node.0 + 1);
-        self.nodes[source.index()].kind = Kind::RenameSource { from, to, inode };
+        self.nodes[source.index()].kind = MicroOpKind::RenameSource { from, to, inode };
         // What happened to the old name before concerns the half that removes it.
         let needs = self.order.needs(node).iter().copied();
         let needs: Vec<NodeId> = needs
-            .filter(|need| !slots(&self.nodes[need.index()]).contains(&Some(to)))
+            .filter(|need| {
+                !self.nodes[need.index()]
+                    .kind
+                    .names_of_call()
+                    .contains(&Some(to))
+            })
             .collect();
         self.reorder(|order| order.replace(node, source, &needs));
         self.inode_mut(from.directory).entries.push(source);
@@ -313,27 +296,9 @@ impl<'a> FileWalker<'a> {
 
 /// Directories that a change of names is in.
 fn directories(op: &MicroOp<'_>) -> impl Iterator<Item = InodeId> {
-    let directories = slots(op).map(|slot| slot.map(|slot| slot.directory));
+    let directories = op
+        .kind
+        .names_of_call()
+        .map(|slot| slot.map(|slot| slot.directory));
     directories.into_iter().flatten()
-}
-
-/// Names that a call changes of which this is a part.
-fn slots<'a>(op: &MicroOp<'a>) -> [Option<Slot<'a>>; 2] {
-    match op.kind {
-        Kind::Link { slot, .. } | Kind::Unlink { slot, .. } | Kind::ExchangeHalf { slot, .. } => {
-            [Some(slot), None]
-        }
-        Kind::Rename { from, to, .. }
-        | Kind::RenameTarget { from, to, .. }
-        | Kind::RenameSource { from, to, .. } => [Some(from), Some(to)],
-        Kind::Exchange { first, second, .. } => [Some(first), Some(second)],
-        Kind::Create { .. }
-        | Kind::Reserved { .. }
-        | Kind::Write { .. }
-        | Kind::Grow { .. }
-        | Kind::Shrink { .. }
-        | Kind::Allocate { .. }
-        | Kind::SetXattr { .. }
-        | Kind::SetMode { .. } => [None, None],
-    }
 }

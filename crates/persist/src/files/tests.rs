@@ -220,10 +220,6 @@ fn every_loss_has_a_reason() {
         reason.rule.as_str()
     });
     assert_eq!(rules.collect::<Vec<_>>(), ["E1", "E2", "E4"]);
-    assert_eq!(
-        describe(walker.nodes(), &lost),
-        ["the entry `f`", "1 byte and the size of `f`"]
-    );
 }
 
 #[test]
@@ -240,39 +236,13 @@ fn a_long_write_is_cut_into_so_many_runs() {
         for (order, effects) in (1..).zip(&calls) {
             walker.feed(&call(order, effects.clone()));
         }
-        let data = walker
-            .nodes()
-            .iter()
-            .filter(|op| matches!(op.kind, Kind::Write { .. } | Kind::Grow { .. }));
+        let data = walker.nodes().iter().filter(|op| {
+            matches!(
+                op.kind,
+                MicroOpKind::Write { .. } | MicroOpKind::Grow { .. }
+            )
+        });
         let count = data.count();
         assert!((1..=most).contains(&count), "{name}: {count}");
     }
-}
-
-#[test]
-fn a_rename_that_loses_the_file_is_told_apart() {
-    let old = Initial {
-        inode: F,
-        kind: InodeKind::File,
-        ..folder()
-    };
-    let before = Before {
-        inodes: vec![folder(), old],
-        entries: vec![(slot("f"), F)],
-    };
-    let model = Model::builtin("posix").expect("built in");
-    let mut walker = FileWalker::new(&model, &before);
-    let rename = Effect::Rename {
-        from: slot("f"),
-        to: slot("g"),
-        inode: F,
-        victim: None,
-    };
-    walker.feed(&call(1, vec![rename]));
-    let frontier = walker.frontier();
-    let torn = frontier.cuts().filter(|cut| {
-        let lost = frontier.lost(cut);
-        needs_split_rename(walker.nodes(), &lost)
-    });
-    assert_eq!(torn.count(), 1);
 }

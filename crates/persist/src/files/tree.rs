@@ -128,10 +128,6 @@ impl<'a> Tree<'a> {
         Some((*inode, &self.objects[inode]))
     }
 
-    pub(super) fn object(&self, inode: InodeId) -> Option<&Arc<Object<'a>>> {
-        self.objects.get(&inode)
-    }
-
     /// Equal for trees that look the same, whatever numbers their inodes have.
     pub fn hash(&self) -> u128 {
         let mut sum = self.root().map_or(0, |root| root.hash);

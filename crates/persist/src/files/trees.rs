@@ -8,7 +8,7 @@
 use super::content::Content;
 use super::effect::{change, lose, rename_slot};
 use super::model::{Filler, Model};
-use super::op::{Kind, MicroOp, Subject};
+use super::op::{MicroOp, MicroOpKind, Touched};
 use super::tree::{self, Object, Paths, Tree};
 use crate::graph::NodeId;
 use crashpoint_trace::files::{Before, InodeId, InodeKind, Slot};
@@ -46,7 +46,7 @@ type Known<'a> = FxHashMap<(InodeId, Vec<NodeId>, Filler), Arc<Object<'a>>>;
 type Changed<'a> = BTreeMap<Slot<'a>, Option<InodeId>>;
 
 /// States of files that are remembered.
-const MOST_KNOWN: usize = 1 << 14;
+const MAX_KNOWN: usize = 1 << 14;
 
 /// Makes directory trees of sets of nodes.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl<'a> Trees<'a> {
         for (index, op) in (0..).zip(nodes).skip(self.seen) {
             let node = NodeId(index);
             let kind = &op.kind;
-            if let Kind::Create { inode, kind, mode } = *kind {
+            if let MicroOpKind::Create { inode, kind, mode } = *kind {
                 self.create(inode, kind, mode);
             }
             self.wait(node, kind, false);
@@ -128,7 +128,7 @@ impl<'a> Trees<'a> {
         self.last_paths = None;
     }
 
-    fn wait(&mut self, node: NodeId, kind: &Kind<'a>, durable: bool) {
+    fn wait(&mut self, node: NodeId, kind: &MicroOpKind<'a>, durable: bool) {
         let waiting = Waiting { node, durable };
         let add = |window: &mut Window| {
             let place = window.partition_point(|other| other.node < node);
@@ -136,14 +136,14 @@ impl<'a> Trees<'a> {
                 window.insert(place, waiting);
             }
         };
-        match kind.subject() {
-            Subject::None => {}
-            Subject::Slots(first, second) => {
+        match kind.touched() {
+            Touched::Nothing => {}
+            Touched::Names(first, second) => {
                 for slot in [Some(first), second].into_iter().flatten() {
                     add(self.slots.entry(slot).or_default());
                 }
             }
-            Subject::Inode(inode) => {
+            Touched::Content(inode) => {
                 if let Some(file) = self.files.get_mut(&inode) {
                     add(&mut file.window);
                 }
@@ -156,27 +156,16 @@ impl<'a> Trees<'a> {
         self.see(nodes);
         for node in durable {
             let kind = &nodes[node.index()].kind;
-            match *kind {
-                Kind::Rename { from, to, .. } | Kind::RenameTarget { from, to, .. } => {
-                    self.settle_slot(from, *node, nodes);
-                    self.settle_slot(to, *node, nodes);
+            match kind.touched() {
+                Touched::Names(..) => {
+                    // Also the old name of a rename that came apart, where it waited as a whole.
+                    for slot in kind.names_of_call().into_iter().flatten() {
+                        self.settle_slot(slot, *node, nodes);
+                    }
                 }
-                Kind::Exchange { first, second, .. } => {
-                    self.settle_slot(first, *node, nodes);
-                    self.settle_slot(second, *node, nodes);
+                Touched::Nothing | Touched::Content(_) => {
+                    self.settle_file(kind.inode(), *node, nodes);
                 }
-                Kind::Link { slot, .. }
-                | Kind::Unlink { slot, .. }
-                | Kind::ExchangeHalf { slot, .. } => self.settle_slot(slot, *node, nodes),
-                Kind::RenameSource { from, .. } => self.settle_slot(from, *node, nodes),
-                Kind::Create { .. }
-                | Kind::Reserved { .. }
-                | Kind::Write { .. }
-                | Kind::Grow { .. }
-                | Kind::Shrink { .. }
-                | Kind::Allocate { .. }
-                | Kind::SetXattr { .. }
-                | Kind::SetMode { .. } => self.settle_file(kind.inode(), *node, nodes),
             }
         }
     }
@@ -184,8 +173,8 @@ impl<'a> Trees<'a> {
     fn settle_slot(&mut self, slot: Slot<'a>, node: NodeId, nodes: &[MicroOp<'a>]) {
         // A rename that came apart: its second half takes its place.
         if let Some(op) = nodes.get(node.index() + 1)
-            && let Kind::RenameSource { from, .. } = op.kind
-            && matches!(nodes[node.index()].kind, Kind::RenameTarget { from: same, .. } if same == from)
+            && let MicroOpKind::RenameSource { from, .. } = op.kind
+            && matches!(nodes[node.index()].kind, MicroOpKind::RenameTarget { from: same, .. } if same == from)
             && slot == from
         {
             self.wait(NodeId(node.0 + 1), &op.kind, false);
@@ -317,7 +306,7 @@ impl<'a> Trees<'a> {
             }
         }
         let object = Arc::new(object.hashed());
-        if self.known.len() >= MOST_KNOWN {
+        if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
         self.known.insert(key, object.clone());

@@ -2,7 +2,7 @@
 
 use super::inode::Inode;
 use super::model::{FsyncDirectory, Model, Rename};
-use super::op::{Growth, Kind, MicroOp};
+use super::op::{MicroOp, MicroOpKind};
 use super::order::Order;
 use super::paths::Paths;
 use crate::graph::{Fed, Frontier, NodeId, Walker};
@@ -103,7 +103,7 @@ impl<'a> FileWalker<'a> {
             Effect::New { inode, kind, mode } => {
                 let is_directory = matches!(kind, InodeKind::Directory);
                 *self.inode_mut(inode) = Inode::initial(is_directory, &[]);
-                let kind = Kind::Create { inode, kind, mode };
+                let kind = MicroOpKind::Create { inode, kind, mode };
                 let node = {
                     let path = self.paths.of(inode);
                     self.note(kind, path)
@@ -113,10 +113,10 @@ impl<'a> FileWalker<'a> {
             }
             Effect::Link { slot, inode } => {
                 self.call_it(inode, slot);
-                self.name(&[slot], &[], Kind::Link { slot, inode });
+                self.name(&[slot], &[], MicroOpKind::Link { slot, inode });
             }
             Effect::Unlink { slot, inode } => {
-                self.name(&[slot], &[], Kind::Unlink { slot, inode });
+                self.name(&[slot], &[], MicroOpKind::Unlink { slot, inode });
             }
             Effect::Rename {
                 from,
@@ -144,11 +144,11 @@ impl<'a> FileWalker<'a> {
                 what,
             } => self.allocate(inode, offset, length, what),
             Effect::SetXattr { inode, name, value } => {
-                let kind = Kind::SetXattr { inode, name, value };
+                let kind = MicroOpKind::SetXattr { inode, name, value };
                 self.attribute(inode, Some(name), kind);
             }
             Effect::SetMode { inode, mode } => {
-                self.attribute(inode, None, Kind::SetMode { inode, mode });
+                self.attribute(inode, None, MicroOpKind::SetMode { inode, mode });
             }
             // Rules E7 and X4: closing starts to write back, and nothing waits for it.
             Effect::LastClose { .. } | Effect::Output { .. } => {}
@@ -160,7 +160,7 @@ impl<'a> FileWalker<'a> {
     /// Adds a node; what it needs may be durable or repeated.
     pub(super) fn issue(
         &mut self,
-        kind: Kind<'a>,
+        kind: MicroOpKind<'a>,
         path: Arc<str>,
         needs: &[NodeId],
         stand: Stand,
@@ -188,7 +188,7 @@ impl<'a> FileWalker<'a> {
         }
     }
 
-    fn note(&mut self, kind: Kind<'a>, path: Arc<str>) -> NodeId {
+    fn note(&mut self, kind: MicroOpKind<'a>, path: Arc<str>) -> NodeId {
         let id = NodeId::after(self.nodes.len());
         self.nodes.push(MicroOp {
             order: self.origin.order,
@@ -208,7 +208,7 @@ impl<'a> FileWalker<'a> {
     }
 
     /// Adds a change of names. Changes of one name keep their order (rule K3).
-    fn name(&mut self, slots: &[Slot<'a>], needs: &[NodeId], kind: Kind<'a>) -> NodeId {
+    fn name(&mut self, slots: &[Slot<'a>], needs: &[NodeId], kind: MicroOpKind<'a>) -> NodeId {
         let same_name = slots.iter().filter_map(|slot| self.slots.get(slot));
         let needs: Vec<NodeId> = same_name.chain(needs).copied().collect();
         let path = self.paths.of_slot(slots[slots.len() - 1]);
@@ -229,21 +229,22 @@ impl<'a> FileWalker<'a> {
 
     fn rename(&mut self, from: Slot<'a>, to: Slot<'a>, inode: InodeId, victim: Option<InodeId>) {
         // Rule E6: over an existing file, blocks are allocated first.
-        let sizes = match victim.is_some() && self.model.rename_over_waits_for_size {
-            true => self.inode_mut(inode).floating.clone(),
-            false => Vec::new(),
+        let sizes = if victim.is_some() && self.model.rename_over_waits_for_size {
+            self.inode_mut(inode).floating.clone()
+        } else {
+            Vec::new()
         };
         self.call_it(inode, to);
-        let target = Kind::RenameTarget {
+        let target = MicroOpKind::RenameTarget {
             from,
             to,
             inode,
             victim,
         };
-        let source = Kind::RenameSource { from, to, inode };
+        let source = MicroOpKind::RenameSource { from, to, inode };
         let node = match self.model.rename {
             Rename::Atomic => {
-                let kind = Kind::Rename {
+                let kind = MicroOpKind::Rename {
                     from,
                     to,
                     inode,
@@ -253,7 +254,7 @@ impl<'a> FileWalker<'a> {
                 let logs = self.model.sync.fsync_directory == FsyncDirectory::Log;
                 if logs && from.directory != to.directory {
                     let path = self.paths.of_slot(from);
-                    let spare = self.note(Kind::Reserved { inode }, path);
+                    let spare = self.note(MicroOpKind::Reserved { inode }, path);
                     let in_journal = self.model.has_chain();
                     self.reorder(|order| order.add_silent(spare, in_journal));
                 }
@@ -276,10 +277,10 @@ impl<'a> FileWalker<'a> {
     fn exchange(&mut self, first: (Slot<'a>, InodeId), second: (Slot<'a>, InodeId)) {
         self.call_it(first.1, second.0);
         self.call_it(second.1, first.0);
-        let half = |slot: Slot<'a>, inode| Kind::ExchangeHalf { slot, inode };
+        let half = |slot: Slot<'a>, inode| MicroOpKind::ExchangeHalf { slot, inode };
         match self.model.exchange {
             Rename::Atomic => {
-                let kind = Kind::Exchange {
+                let kind = MicroOpKind::Exchange {
                     first: first.0,
                     first_inode: first.1,
                     second: second.0,
@@ -302,7 +303,7 @@ impl<'a> FileWalker<'a> {
     }
 
     /// Changes of one attribute keep their order.
-    fn attribute(&mut self, inode: InodeId, name: Option<&'a [u8]>, kind: Kind<'a>) {
+    fn attribute(&mut self, inode: InodeId, name: Option<&'a [u8]>, kind: MicroOpKind<'a>) {
         let before: Vec<NodeId> = self
             .attributes
             .get(&(inode, name))
@@ -321,35 +322,19 @@ impl<'a> FileWalker<'a> {
     pub(super) fn note_durable(&mut self, from: usize) {
         for index in from..self.order.durable.len() {
             let node = self.order.durable[index];
-            match self.nodes[node.index()].kind {
-                Kind::Write {
-                    inode,
-                    offset,
-                    data,
-                    grow,
-                    ..
-                } => {
-                    let inode = &mut self.inodes[inode.index()];
-                    inode.became_allocated(node, offset, offset + data.len());
-                    if let Some(Growth { to, .. }) = grow {
-                        inode.became_sure(node, to);
-                    }
-                }
-                Kind::Grow { inode, to, .. } | Kind::Allocate { inode, to, .. } => {
-                    self.inodes[inode.index()].became_sure(node, to);
-                }
-                Kind::Create { .. }
-                | Kind::Reserved { .. }
-                | Kind::Link { .. }
-                | Kind::Unlink { .. }
-                | Kind::Rename { .. }
-                | Kind::RenameTarget { .. }
-                | Kind::RenameSource { .. }
-                | Kind::Exchange { .. }
-                | Kind::ExchangeHalf { .. }
-                | Kind::Shrink { .. }
-                | Kind::SetXattr { .. }
-                | Kind::SetMode { .. } => {}
+            let kind = self.nodes[node.index()].kind;
+            if let MicroOpKind::Write {
+                inode,
+                offset,
+                data,
+                ..
+            } = kind
+            {
+                let end = offset + data.len();
+                self.inodes[inode.index()].became_allocated(node, offset, end);
+            }
+            if let Some(size) = kind.range().and_then(|range| range.size_behind) {
+                self.inodes[kind.inode().index()].became_sure(node, size);
             }
         }
     }

@@ -1,21 +1,21 @@
 //! From bytes to blocks: what a write, a truncation or an allocation is made of.
 //!
 //! A write is one node for each block that it touches, and one for each size that it passes on the
-//! way: block boundaries and its end. A call that touches more than [`MOST_PIECES`] blocks is cut
+//! way: block boundaries and its end. A call that touches more than [`MAX_PIECES`] blocks is cut
 //! into that many runs of blocks instead, each of which persists whole.
 
 use super::inode::CutKind;
-use super::model::{Copy, DataOrder, Filler, Place, SizeOrder, Tear};
-use super::op::{BLOCK_BYTES, Class, Data, Growth, Kind, SECTOR_BYTES};
+use super::model::{Copy, DataOrder, Filler, SizeOrder, SizePlacement, Tear};
+use super::op::{BLOCK_BYTES, Class, Data, Growth, MicroOpKind, SECTOR_BYTES};
 use super::walker::{FileWalker, Stand};
 use crate::graph::NodeId;
 use crashpoint_trace::files::{Allocation, InodeId, Through};
 
 /// Into how many pieces one call is cut at most.
-pub const MOST_PIECES: u64 = 64;
+pub const MAX_PIECES: u64 = 64;
 
 /// What a journal of data takes whole.
-pub const MOST_ATOMIC_BYTES: u64 = 1 << 20;
+pub const MAX_ATOMIC_BYTES: u64 = 1 << 20;
 
 /// Bytes on their way to a file.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +46,8 @@ impl<'a> Piece<'a> {
         }
     }
 
-    fn kind(&self, class: Class, grow: Option<Growth>) -> Kind<'a> {
-        Kind::Write {
+    fn kind(&self, class: Class, grow: Option<Growth>) -> MicroOpKind<'a> {
+        MicroOpKind::Write {
             inode: self.inode,
             offset: self.offset,
             data: self.data,
@@ -82,7 +82,7 @@ impl<'a> FileWalker<'a> {
             DataOrder::Chain => {
                 let mut at = offset;
                 while at < whole.end() {
-                    let end = whole.end().min(at + MOST_ATOMIC_BYTES);
+                    let end = whole.end().min(at + MAX_ATOMIC_BYTES);
                     self.write_whole(whole.slice(at, end));
                     at = end;
                 }
@@ -130,9 +130,10 @@ impl<'a> FileWalker<'a> {
         if !inode.is_allocated(block) {
             let start = block * BLOCK_BYTES;
             let again = !inode.writers(start, start + BLOCK_BYTES).is_empty();
-            return match again && to > inode.size() && from < start + BLOCK_BYTES {
-                true => Class::Both,
-                false => Class::Fresh,
+            return if again && to > inode.size() && from < start + BLOCK_BYTES {
+                Class::Both
+            } else {
+                Class::Fresh
             };
         }
         if to <= inode.sure() {
@@ -147,7 +148,7 @@ impl<'a> FileWalker<'a> {
     fn write_blocks(&mut self, whole: Piece<'a>) {
         let first = whole.offset / BLOCK_BYTES;
         let count = whole.end().div_ceil(BLOCK_BYTES) - first;
-        let run = count.div_ceil(MOST_PIECES);
+        let run = count.div_ceil(MAX_PIECES);
         let mut block = first;
         let mut pieces: Vec<(Piece<'a>, Class)> = Vec::new();
         while block * BLOCK_BYTES < whole.end() {
@@ -238,18 +239,20 @@ impl<'a> FileWalker<'a> {
             Class::Fresh => (size.fresh, size.waits_for_fresh_data),
             Class::Tail | Class::Over => (size.tail, size.waits_for_tail_data),
             Class::Both => {
-                let floats = size.fresh == Place::Floating || size.tail == Place::Floating;
-                let place = match floats {
-                    true => Place::Floating,
-                    false => Place::Chain,
+                let floats =
+                    size.fresh == SizePlacement::Floating || size.tail == SizePlacement::Floating;
+                let place = if floats {
+                    SizePlacement::Floating
+                } else {
+                    SizePlacement::Chain
                 };
                 let waits = size.waits_for_fresh_data && size.waits_for_tail_data;
                 (place, waits)
             }
         };
         let stand = match place {
-            Place::Floating => Stand::Floating,
-            Place::Chain => Stand::Journal,
+            SizePlacement::Floating => Stand::Floating,
+            SizePlacement::Chain => Stand::Journal,
         };
         let unit = match class {
             Class::Tail if self.model.data.tear == Tear::Sector => SECTOR_BYTES,
@@ -275,9 +278,10 @@ impl<'a> FileWalker<'a> {
         } else {
             let ordered = self.model.size.order == SizeOrder::Kept;
             let grown = self.grow(piece.inode, to, &[], stand);
-            let needs = match unseen && ordered {
-                true => vec![grown],
-                false => Vec::new(),
+            let needs = if unseen && ordered {
+                vec![grown]
+            } else {
+                Vec::new()
             };
             self.put(piece, class, None, &needs, Stand::Free, unit);
         }
@@ -300,7 +304,7 @@ impl<'a> FileWalker<'a> {
         let mut all = self.size_needs(inode, from, to);
         all.extend(needs);
         let path = self.paths.of(inode);
-        let node = self.issue(Kind::Grow { inode, from, to }, path, &all, stand);
+        let node = self.issue(MicroOpKind::Grow { inode, from, to }, path, &all, stand);
         self.inode_mut(inode).own.push(node);
         self.sized(inode, node, to, stand);
         node
@@ -344,7 +348,7 @@ impl<'a> FileWalker<'a> {
         // Rule E8: what is behind the new end is zeroed before the size moves.
         let mut needs = self.zero(inode, to, edge);
         needs.extend(self.all_sizes(inode));
-        let kind = Kind::Shrink {
+        let kind = MicroOpKind::Shrink {
             inode,
             from: size,
             to,
@@ -392,7 +396,7 @@ impl<'a> FileWalker<'a> {
         }
     }
 
-    fn extent_change(&mut self, inode: InodeId, kind: Kind<'a>, needs: &[NodeId]) -> NodeId {
+    fn extent_change(&mut self, inode: InodeId, kind: MicroOpKind<'a>, needs: &[NodeId]) -> NodeId {
         let path = self.paths.of(inode);
         let node = self.issue(kind, path, needs, Stand::Journal);
         let inode = self.inode_mut(inode);
@@ -444,9 +448,10 @@ impl<'a> FileWalker<'a> {
             Tear::Sector | Tear::Block => {
                 let first = ceil(from, BLOCK_BYTES);
                 // The last block of a file goes as a whole if its visible part does.
-                let last = match end >= size {
-                    true => ceil(end, BLOCK_BYTES),
-                    false => floor(end, BLOCK_BYTES),
+                let last = if end >= size {
+                    ceil(end, BLOCK_BYTES)
+                } else {
+                    floor(end, BLOCK_BYTES)
                 };
                 (first, last.max(first))
             }
@@ -477,7 +482,7 @@ impl<'a> FileWalker<'a> {
         cut: Option<CutKind>,
     ) {
         let needs = self.all_sizes(inode);
-        let kind = Kind::Allocate {
+        let kind = MicroOpKind::Allocate {
             inode,
             offset: range.0,
             length: range.1,

@@ -21,10 +21,10 @@ pub struct Count {
 }
 
 /// Chains looked at, all in all.
-const MOST_WORK: usize = 1 << 22;
+const MAX_WORK: usize = 1 << 22;
 
 pub(super) fn count(frontier: &Frontier) -> Count {
-    count_within(frontier, MOST_WORK)
+    count_within(frontier, MAX_WORK)
 }
 
 pub(crate) fn count_within(frontier: &Frontier, work: usize) -> Count {

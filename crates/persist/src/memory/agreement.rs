@@ -8,7 +8,7 @@
 
 use super::exhaustive::{all_ops, feed, flush, place, store, stream};
 use super::reference::{Op, Step};
-use super::x86::{How, LineTracker, Who};
+use super::x86::{LineTracker, StoreRoute, Who};
 use super::{LineId, MemoryWalker, Model, Origin, pieces};
 use crate::graph::Walker as _;
 use crashpoint_trace::{FlushKind, ThreadIndex};
@@ -28,9 +28,9 @@ fn track(tracker: &mut LineTracker, order: usize, Step { thread, op }: Step) {
         }
     };
     match op {
-        Op::Store { unit, word } => stored(How::Cached, unit, word, 8),
-        Op::Wide { unit } => stored(How::Cached, unit, 0, 16),
-        Op::Stream { unit, word } => stored(How::NonTemporal, unit, word, 8),
+        Op::Store { unit, word } => stored(StoreRoute::Cached, unit, word, 8),
+        Op::Wide { unit } => stored(StoreRoute::Cached, unit, 0, 16),
+        Op::Stream { unit, word } => stored(StoreRoute::NonTemporal, unit, word, 8),
         Op::Flush { unit, kind } => {
             tracker.flush(who, kind, at(unit, 1), |_, (), _| ());
         }

@@ -12,6 +12,7 @@ pub enum Model {
 }
 
 impl Model {
+    /// All models, by the names that settings and reports have for them.
     pub const NAMES: [(&str, Model); 3] = [
         ("x86", Model::X86),
         ("eadr", Model::Eadr),
@@ -24,28 +25,8 @@ impl Model {
     }
 
     pub fn name(self) -> &'static str {
-        match self {
-            Model::X86 => "x86",
-            Model::Eadr => "eadr",
-            Model::Msync => "msync",
-        }
-    }
-
-    /// What in the model allows a loss, in one sentence for reports.
-    pub fn assumption(self) -> &'static str {
-        match self {
-            Model::X86 => {
-                "Under x86 with ADR, a store is lost in a crash unless its cache line was written \
-                 back, which is certain only after a flush and a fence of the flushing thread."
-            }
-            Model::Eadr => {
-                "Under eADR, stores are durable in the order in which they are executed, and a \
-                 crash may come between any two of them."
-            }
-            Model::Msync => {
-                "A page of a mapped file may be written back at any time or never; only msync of \
-                 the page makes its stores certain."
-            }
-        }
+        let mut names = Model::NAMES.iter();
+        let own = names.find(|(_, model)| *model == self);
+        own.map(|(name, _)| *name).expect("every model has a name")
     }
 }

@@ -202,9 +202,10 @@ impl MemoryWalker {
         let chain = Chain {
             nodes: nodes.collect(),
         };
-        let chains = match chain.nodes.is_empty() {
-            true => Vec::new(),
-            false => vec![chain],
+        let chains = if chain.nodes.is_empty() {
+            Vec::new()
+        } else {
+            vec![chain]
         };
         Frontier::new(self.order, chains, Vec::new())
     }

@@ -37,5 +37,5 @@ mod exhaustive;
 #[cfg(test)]
 mod tests;
 
-pub use line::{Line, Mark, Writer};
-pub use tracker::{Fenced, Flushed, How, LineTracker, Who};
+pub use line::{LineState, Mark, Writer};
+pub use tracker::{Fenced, Flushed, LineTracker, StoreRoute, Who};

@@ -20,8 +20,8 @@ fn nodes(addresses: &[u64]) -> Vec<Node> {
     nodes.collect()
 }
 
-fn at(order: u64, issued: usize) -> At<'static> {
-    At {
+fn at(order: u64, issued: usize) -> ConditionPoint<'static> {
+    ConditionPoint {
         order,
         operation: 0,
         begin: 0,
@@ -63,7 +63,7 @@ fn a_violation_is_the_smallest_state_with_the_later_and_the_largest_without_the_
     for (first, later) in [(0, 64), (64, 0)] {
         let conditions = before(first, later);
         let mut planner = Planner::new(&conditions, &nodes, 64, 8);
-        assert!(planner.moment(&at(7, 3)));
+        assert!(planner.crash_point(&at(7, 3)));
         let mut strategy = planner.end();
         let states = kept(&mut strategy, &frontier(7, 3));
         let (x, y) = (first as usize / 64, later as usize / 64);
@@ -83,10 +83,10 @@ fn what_persists_in_order_anyway_is_no_violation() {
     let nodes = nodes(&[0, 8]);
     let conditions = before(0, 8);
     let mut planner = Planner::new(&conditions, &nodes, 64, 8);
-    planner.moment(&at(7, 2));
+    planner.crash_point(&at(7, 2));
     let strategy = planner.end();
     assert_eq!(strategy.figures.met.len(), 1);
-    assert_eq!(strategy.figures.met[&Reason::InOrder], 1);
+    assert_eq!(strategy.figures.met[&ChoiceReason::InOrder], 1);
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn what_is_durable_cannot_be_lost() {
     let nodes = nodes(&[0, 64]);
     let conditions = before(0, 64);
     let mut planner = Planner::new(&conditions, &nodes, 64, 8);
-    planner.moment(&at(1, 1));
-    planner.moment(&At {
+    planner.crash_point(&at(1, 1));
+    planner.crash_point(&ConditionPoint {
         durable: &[NodeId(0)],
         ..at(2, 2)
     });
@@ -112,7 +112,7 @@ fn of_two_guardians_either_may_be_alone() {
     }
     let nodes = nodes(&[0, 64]);
     let mut planner = Planner::new(&conditions, &nodes, 64, 8);
-    planner.moment(&at(7, 2));
+    planner.crash_point(&at(7, 2));
     let mut states = kept(&mut planner.end(), &frontier(7, 2));
     states.sort();
     assert_eq!(states, [vec![0, 1], vec![1, 0], vec![1, 1]]);
@@ -123,7 +123,7 @@ fn what_a_returned_operation_left_pending_may_be_lost() {
     let nodes = nodes(&[0, 64]);
     let conditions = Conditions::default();
     let mut planner = Planner::new(&conditions, &nodes, 64, 8);
-    planner.moment(&At {
+    planner.crash_point(&ConditionPoint {
         returned: true,
         ..at(7, 2)
     });
@@ -141,7 +141,7 @@ fn conditions_that_are_given_name_places() {
         first: FxHashSet::from_iter([SiteId(2)]),
         later: FxHashSet::from_iter([SiteId(1)]),
     });
-    planner.moment(&at(7, 2));
+    planner.crash_point(&at(7, 2));
     let states = kept(&mut planner.end(), &frontier(7, 2));
     assert!(states.contains(&vec![1, 0]));
 }

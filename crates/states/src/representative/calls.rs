@@ -32,7 +32,7 @@
 use super::cluster::Closeness;
 use super::facts::{Facts, NEVER};
 use super::plan::PlanBuilder;
-use super::relation::Place;
+use super::relation::ProgramPlace;
 use crashpoint_persist::graph::NodeId;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher as _};
@@ -46,7 +46,7 @@ pub struct FunctionId(pub u32);
 
 /// One level of a call stack: a function, and where in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
+pub struct StackFrame {
     pub function: FunctionId,
     pub at: u64,
 }
@@ -56,14 +56,14 @@ pub struct Frame {
 /// what it was called by the first time, and what it calls now.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
-    all: Vec<Vec<Frame>>,
-    numbers: FxHashMap<Vec<Frame>, u32>,
+    all: Vec<Vec<StackFrame>>,
+    numbers: FxHashMap<Vec<StackFrame>, u32>,
 }
 
 impl Stacks {
     /// The number of a stack, outermost function first.
-    pub fn number(&mut self, frames: &[Frame]) -> u32 {
-        let mut folded: Vec<Frame> = Vec::with_capacity(frames.len());
+    pub fn number(&mut self, frames: &[StackFrame]) -> u32 {
+        let mut folded: Vec<StackFrame> = Vec::with_capacity(frames.len());
         for frame in frames {
             let mut entered = folded.iter();
             if let Some(first) = entered.position(|one| one.function == frame.function) {
@@ -80,16 +80,16 @@ impl Stacks {
 }
 
 impl std::ops::Deref for Stacks {
-    type Target = [Vec<Frame>];
+    type Target = [Vec<StackFrame>];
 
-    fn deref(&self) -> &[Vec<Frame>] {
+    fn deref(&self) -> &[Vec<StackFrame>] {
         &self.all
     }
 }
 
 /// One call. Its position in the list is its time.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct CallStep {
     pub thread: u32,
     /// Into [`Calls::stacks`].
     pub stack: u32,
@@ -103,15 +103,15 @@ pub struct Step {
 /// A recording of calls.
 pub struct Calls<'a> {
     /// Outermost function first.
-    pub stacks: &'a [Vec<Frame>],
-    pub steps: &'a [Step],
+    pub stacks: &'a [Vec<StackFrame>],
+    pub steps: &'a [CallStep],
     /// Of each node, what it does.
     pub kinds: &'a [u64],
     pub facts: &'a Facts,
     /// Orders of the calls by which something was acknowledged, ascending.
     pub acknowledged: &'a [u64],
     /// Steps that belong to other behaviours already: alone they are none.
-    pub is_divided: &'a dyn Fn(&Step) -> bool,
+    pub is_divided: &'a dyn Fn(&CallStep) -> bool,
 }
 
 /// When a behaviour that repeats itself ends.
@@ -166,7 +166,7 @@ impl Tree {
         tree
     }
 
-    fn enter(&mut self, stack: u32, frames: &[Frame]) {
+    fn enter(&mut self, stack: u32, frames: &[StackFrame]) {
         if self.ways.contains_key(&stack) {
             return;
         }
@@ -193,7 +193,7 @@ impl Tree {
 }
 
 /// How many frames two stacks have in common, the last one perhaps at different lines.
-fn common(one: &[Frame], other: &[Frame]) -> usize {
+fn common(one: &[StackFrame], other: &[StackFrame]) -> usize {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let next = one.get(same).zip(other.get(same));
     same + usize::from(next.is_some_and(|(a, b)| a.function == b.function))
@@ -372,7 +372,7 @@ impl Calls<'_> {
         suffixes: &Suffixes,
         builder: &mut PlanBuilder<'_>,
     ) {
-        let mut nodes: Vec<(NodeId, Place)> = Vec::new();
+        let mut nodes: Vec<(NodeId, ProgramPlace)> = Vec::new();
         for number in steps {
             let step = &self.steps[*number as usize];
             nodes.extend(step.nodes.clone().map(|node| {
@@ -390,8 +390,8 @@ impl Calls<'_> {
 struct Suffixes(Vec<Vec<u64>>);
 
 impl Suffixes {
-    fn new(stacks: &[Vec<Frame>]) -> Suffixes {
-        let of_stack = |frames: &Vec<Frame>| {
+    fn new(stacks: &[Vec<StackFrame>]) -> Suffixes {
+        let of_stack = |frames: &Vec<StackFrame>| {
             let mut hashes = vec![0; frames.len() + 1];
             for (index, frame) in frames.iter().enumerate().rev() {
                 let mut hasher = FxHasher::default();
@@ -404,12 +404,12 @@ impl Suffixes {
     }
 
     /// As seen from the function at a depth, which counts from 1; 0 is outside of all.
-    fn place(&self, stack: u32, depth: usize, kind: u64) -> Place {
+    fn place(&self, stack: u32, depth: usize, kind: u64) -> ProgramPlace {
         let hashes = &self.0[stack as usize];
         let suffix = hashes[depth.saturating_sub(1).min(hashes.len() - 1)];
         let mut hasher = FxHasher::default();
         (suffix, kind).hash(&mut hasher);
-        Place(hasher.finish())
+        ProgramPlace(hasher.finish())
     }
 }
 

@@ -8,8 +8,8 @@ use super::*;
 
 /// Lines of a program as calls: a stack as functions with lines, and what is done there.
 struct Program {
-    stacks: Vec<Vec<Frame>>,
-    steps: Vec<Step>,
+    stacks: Vec<Vec<StackFrame>>,
+    steps: Vec<CallStep>,
     kinds: Vec<u64>,
     facts: Facts,
     acknowledged: Vec<u64>,
@@ -28,9 +28,9 @@ impl Program {
 
     /// A call with one node, unless it only syncs.
     fn call(&mut self, thread: u32, stack: &[(u32, u64)], kind: u64, node: Option<Fact>) {
-        let frames: Vec<Frame> = stack
+        let frames: Vec<StackFrame> = stack
             .iter()
-            .map(|(function, at)| Frame {
+            .map(|(function, at)| StackFrame {
                 function: FunctionId(*function),
                 at: *at,
             })
@@ -45,7 +45,7 @@ impl Program {
             self.facts.nodes.push(node);
             self.kinds.push(kind);
         }
-        self.steps.push(Step {
+        self.steps.push(CallStep {
             thread,
             stack: stack as u32,
             order: self.steps.len() as u64 + 1,
@@ -86,7 +86,7 @@ impl Program {
         all
     }
 
-    fn plan(&self) -> super::super::Plan {
+    fn plan(&self) -> super::super::RepresentativePlan {
         let mut builder = PlanBuilder::new(&self.facts, &self.acknowledged);
         let calls = self.calls();
         calls.behaviours(Closeness::default(), Rounds::default(), &mut builder);
@@ -241,9 +241,9 @@ fn calls_that_do_different_things_in_one_place_are_not_alike() {
         program.call(0, &[(1, 1)], kind, Some(fact(order, &[], order)));
         program.call(0, &[(1, 1)], kind, Some(fact(order + 1, &[], order + 1)));
     }
-    let all: BTreeSet<Place> = {
+    let all: BTreeSet<ProgramPlace> = {
         let suffixes = Suffixes::new(&program.stacks);
-        let place = |step: &Step| suffixes.place(step.stack, 1, step.kind);
+        let place = |step: &CallStep| suffixes.place(step.stack, 1, step.kind);
         program.steps.iter().map(place).collect()
     };
     assert_eq!(all.len(), 2);
@@ -251,7 +251,7 @@ fn calls_that_do_different_things_in_one_place_are_not_alike() {
 
 #[test]
 fn a_stack_is_cut_where_a_function_is_entered_again() {
-    let frame = |function, at| Frame {
+    let frame = |function, at| StackFrame {
         function: FunctionId(function),
         at,
     };

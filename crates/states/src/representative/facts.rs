@@ -3,7 +3,7 @@
 //! A node needs others by name, by its place in the journal (all that is in the journal before it),
 //! and by time: what was durable when it was issued is there whenever it is.
 
-use super::relation::{Place, Shape};
+use super::relation::{ProgramPlace, Shape};
 use crashpoint_persist::graph::NodeId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -16,7 +16,7 @@ pub const NEVER: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub struct Fact {
     /// Where in the program it comes from, and what it does there. Of what one event issues, the
-    /// first and the last are told apart from the rest ([`End`]).
+    /// first and the last are told apart from the rest ([`EventPart`]).
     pub site: u64,
     /// Of the event that issued it.
     pub order: u64,
@@ -32,19 +32,19 @@ pub struct Fact {
 /// Which part of an event a node is. A header, or a tail, is not what lies between; of the parts
 /// between each is like the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
+pub enum EventPart {
     First,
     Inner,
     Last,
 }
 
-impl End {
+impl EventPart {
     /// Of a node among those of its event.
-    pub fn of(node: usize, all: &Range<usize>) -> End {
+    pub fn of(node: usize, all: &Range<usize>) -> EventPart {
         match node {
-            _ if node == all.start => End::First,
-            _ if node + 1 == all.end => End::Last,
-            _ => End::Inner,
+            _ if node == all.start => EventPart::First,
+            _ if node + 1 == all.end => EventPart::Last,
+            _ => EventPart::Inner,
         }
     }
 }
@@ -93,11 +93,11 @@ fn members(bits: &Bits) -> impl Iterator<Item = usize> + '_ {
 
 impl Facts {
     /// The shape of the behaviour that consists of these nodes, ascending, each with its place.
-    pub fn shape(&self, nodes: &[(NodeId, Place)]) -> Shape {
-        let mut places: Vec<Place> = nodes.iter().map(|(_, place)| *place).collect();
+    pub fn shape(&self, nodes: &[(NodeId, ProgramPlace)]) -> Shape {
+        let mut places: Vec<ProgramPlace> = nodes.iter().map(|(_, place)| *place).collect();
         places.sort_unstable();
         places.dedup();
-        let number = |place: &Place| places.binary_search(place).expect("it is one of them");
+        let number = |place: &ProgramPlace| places.binary_search(place).expect("it is one of them");
         let own: FxHashMap<NodeId, usize> = nodes
             .iter()
             .map(|(node, place)| (*node, number(place)))
@@ -150,7 +150,7 @@ impl Facts {
     }
 
     /// These nodes and what they need, as far back as the first of them; ascending.
-    fn reachable(&self, nodes: &[(NodeId, Place)]) -> Vec<NodeId> {
+    fn reachable(&self, nodes: &[(NodeId, ProgramPlace)]) -> Vec<NodeId> {
         let Some((first, _)) = nodes.first() else {
             return Vec::new();
         };
@@ -199,9 +199,9 @@ mod tests {
 
     fn shape(nodes: Vec<Fact>, chosen: &[u32]) -> Vec<(u64, u64)> {
         let facts = Facts { nodes };
-        let chosen: Vec<(NodeId, Place)> = chosen
+        let chosen: Vec<(NodeId, ProgramPlace)> = chosen
             .iter()
-            .map(|id| (NodeId(*id), Place(u64::from(*id))))
+            .map(|id| (NodeId(*id), ProgramPlace(u64::from(*id))))
             .collect();
         let shape = facts.shape(&chosen);
         shape.edges().iter().map(|(a, b)| (a.0, b.0)).collect()

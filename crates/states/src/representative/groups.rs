@@ -41,12 +41,12 @@ pub fn group(shapes: &[&Shape]) -> Vec<Group> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::relation::Place;
+    use super::super::relation::ProgramPlace;
     use super::*;
     use proptest::prelude::*;
 
     fn shape(places: &[u64], edges: &[(usize, usize)]) -> Shape {
-        let places: Vec<Place> = places.iter().copied().map(Place).collect();
+        let places: Vec<ProgramPlace> = places.iter().copied().map(ProgramPlace).collect();
         Shape::new(&places, edges.iter().copied())
     }
 

@@ -17,11 +17,11 @@
 //! instance of a behaviour, because of what the first two left, is not found. What came before a
 //! representative and may still be lost is kept, and lost as a whole with all or nothing of the
 //! representative, not varied one by one. Of all states of representatives those are tried that
-//! together show every few places in all the fates that they have together (`alike`).
+//! together show every few places in all the fates that they have together (`coverage`).
 
-mod alike;
 pub mod calls;
 mod cluster;
+mod coverage;
 pub mod facts;
 mod groups;
 pub mod objects;
@@ -31,6 +31,6 @@ mod strategy;
 
 pub use facts::{Facts, NEVER};
 pub use groups::{Group, group};
-pub use plan::{Behaviour, Gathered, Origin, Plan, PlanBuilder};
-pub use relation::{Place, Shape};
+pub use plan::{Behaviour, Gathered, NodeOrigin, PlanBuilder, RepresentativePlan};
+pub use relation::{ProgramPlace, Shape};
 pub use strategy::{Limits, Representative};

@@ -21,7 +21,7 @@
 
 use super::facts::Facts;
 use super::plan::PlanBuilder;
-use super::relation::Place;
+use super::relation::ProgramPlace;
 use crashpoint_persist::graph::NodeId;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
@@ -55,7 +55,7 @@ pub struct Update {
 #[derive(Default)]
 struct Instance {
     /// Of the epoch.
-    nodes: Vec<(NodeId, Place)>,
+    nodes: Vec<(NodeId, ProgramPlace)>,
     fields: SmallVec<[u64; 8]>,
     /// Nodes that are not durable.
     pending: usize,
@@ -112,7 +112,12 @@ impl Epochs {
     }
 
     /// Takes in an update; the epoch that ends before it, if one does.
-    fn update(&mut self, update: &Update, member: &Member, order: u64) -> Vec<(NodeId, Place)> {
+    fn update(
+        &mut self,
+        update: &Update,
+        member: &Member,
+        order: u64,
+    ) -> Vec<(NodeId, ProgramPlace)> {
         let object = member.object;
         let own = |other: &ObjectId| update.members.iter().any(|one| one.object == *other);
         let mut others = self.settled.iter().rev();
@@ -134,7 +139,9 @@ impl Epochs {
         }
         let mut hasher = FxHasher::default();
         (object.of, member.field, update.site).hash(&mut hasher);
-        instance.nodes.push((update.node, Place(hasher.finish())));
+        instance
+            .nodes
+            .push((update.node, ProgramPlace(hasher.finish())));
         if !instance.fields.contains(&member.field) {
             instance.fields.push(member.field);
         }

@@ -2,7 +2,7 @@
 
 use super::facts::{Facts, NEVER};
 use super::groups::group;
-use super::relation::{Place, Shape};
+use super::relation::{ProgramPlace, Shape};
 use crashpoint_persist::graph::NodeId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -14,7 +14,7 @@ pub struct Behaviour {
     /// Ascending; at least one.
     pub nodes: Vec<NodeId>,
     /// Of each node.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<NodeOrigin>,
     /// Orders of the first event that it is under way at, and of the last.
     pub begin: u64,
     pub end: u64,
@@ -26,18 +26,18 @@ pub struct Behaviour {
 
 /// Where a node comes from, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct NodeOrigin {
     pub site: u64,
     /// Of the event that issued it, and of the one by which something was acknowledged next.
     pub order: u64,
-    pub told: u64,
+    pub acknowledged_at: u64,
     /// Its place stores again before that.
-    pub again: bool,
+    pub recurs: bool,
 }
 
 /// What is to be tried, and what it stands for.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct RepresentativePlan {
     /// Instances in all.
     pub behaviours: u64,
     /// Of these, those that differ.
@@ -51,11 +51,11 @@ pub struct Plan {
 
 /// Of each node, whether its place stores again before something is acknowledged: a loop that goes
 /// on.
-fn comes_again(facts: &Facts, acknowledged: &[u64]) -> Vec<bool> {
+fn recurring(facts: &Facts, acknowledged: &[u64]) -> Vec<bool> {
     let mut acks = acknowledged.iter().rev().peekable();
     // Places that are still to come, and when.
     let mut coming: FxHashMap<u64, u64> = FxHashMap::default();
-    let again = facts.nodes.iter().rev().map(|fact| {
+    let recurs = facts.nodes.iter().rev().map(|fact| {
         if acks.next_if(|ack| **ack >= fact.order).is_some() {
             coming.clear();
             while acks.next_if(|ack| **ack >= fact.order).is_some() {}
@@ -63,16 +63,16 @@ fn comes_again(facts: &Facts, acknowledged: &[u64]) -> Vec<bool> {
         let next = coming.insert(fact.site, fact.order);
         next.is_some_and(|next| next > fact.order)
     });
-    let mut again: Vec<bool> = again.collect();
-    again.reverse();
-    again
+    let mut recurs: Vec<bool> = recurs.collect();
+    recurs.reverse();
+    recurs
 }
 
 /// Whether a behaviour goes on: of its nodes, with their sites, the last one of some site is not the
 /// last before something is acknowledged.
-pub(super) fn goes_on(nodes: impl Iterator<Item = (u64, bool)>) -> bool {
+pub(super) fn loop_continues(nodes: impl Iterator<Item = (u64, bool)>) -> bool {
     let last: FxHashMap<u64, bool> = nodes.collect();
-    last.into_values().any(|again| again)
+    last.into_values().any(|recurs| recurs)
 }
 
 /// A shape, and where it was seen.
@@ -92,7 +92,7 @@ pub struct PlanBuilder<'f> {
     /// Orders of the events by which something was acknowledged, ascending.
     acknowledged: &'f [u64],
     /// Of each node.
-    again: Vec<bool>,
+    recurs: Vec<bool>,
     behaviours: u64,
     shapes: Vec<Shape>,
     seen: Vec<Seen>,
@@ -113,7 +113,7 @@ impl<'f> PlanBuilder<'f> {
         PlanBuilder {
             facts,
             acknowledged,
-            again: comes_again(facts, acknowledged),
+            recurs: recurring(facts, acknowledged),
             behaviours: 0,
             shapes: Vec::new(),
             seen: Vec::new(),
@@ -122,14 +122,14 @@ impl<'f> PlanBuilder<'f> {
     }
 
     /// An instance: its nodes, ascending, with their places.
-    pub fn add(&mut self, of: u32, nodes: &[(NodeId, Place)]) {
+    pub fn add(&mut self, of: u32, nodes: &[(NodeId, ProgramPlace)]) {
         self.behaviours += 1;
         let sites = nodes.iter().map(|(node, _)| {
             let fact = &self.facts[*node];
-            (fact.site, self.again[node.index()])
+            (fact.site, self.recurs[node.index()])
         });
         let shape = self.facts.shape(nodes);
-        let shape = shape.going_on(goes_on(sites));
+        let shape = shape.continuing(loop_continues(sites));
         let number = *self.numbers.entry(shape).or_insert_with_key(|shape| {
             self.shapes.push(shape.clone());
             self.seen.push(Seen {
@@ -157,7 +157,7 @@ impl<'f> PlanBuilder<'f> {
     }
 
     /// Groups what there is.
-    pub fn finish(self) -> Plan {
+    pub fn finish(self) -> RepresentativePlan {
         let shapes: Vec<&Shape> = self.shapes.iter().collect();
         let groups = group(&shapes);
         let mut covered: FxHashSet<NodeId> = FxHashSet::default();
@@ -181,7 +181,7 @@ impl<'f> PlanBuilder<'f> {
             });
         }
         representatives.sort_by_key(|one| (one.nodes.len(), one.begin));
-        Plan {
+        RepresentativePlan {
             behaviours: self.behaviours,
             shapes: shapes.len() as u64,
             representatives,
@@ -189,25 +189,27 @@ impl<'f> PlanBuilder<'f> {
         }
     }
 
-    fn origin(&self, node: NodeId) -> Origin {
+    fn origin(&self, node: NodeId) -> NodeOrigin {
         let fact = &self.facts[node];
         let later = self.acknowledged.partition_point(|at| *at < fact.order);
-        Origin {
+        NodeOrigin {
             site: fact.site,
             order: fact.order,
-            told: self.acknowledged.get(later).copied().unwrap_or(NEVER),
-            again: self.again[node.index()],
+            acknowledged_at: self.acknowledged.get(later).copied().unwrap_or(NEVER),
+            recurs: self.recurs[node.index()],
         }
     }
 
     /// A behaviour is under way until all of it is durable, or the program has acknowledged
     /// something after it: what comes then belongs to others.
     fn end(&self, nodes: &[NodeId]) -> u64 {
-        let Origin {
-            order: last, told, ..
+        let NodeOrigin {
+            order: last,
+            acknowledged_at,
+            ..
         } = self.origin(nodes[nodes.len() - 1]);
         let durable = self.facts.durable(nodes);
-        match durable.min(told) {
+        match durable.min(acknowledged_at) {
             NEVER => last,
             end => end.max(last),
         }

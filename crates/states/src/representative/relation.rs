@@ -20,30 +20,33 @@
 /// Where in a program a node comes from, and what it does there: nodes that have the same are
 /// equivalent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(pub u64);
+pub struct ProgramPlace(pub u64);
 
 /// Stand for the rounds of a loop that are still to come, and for there being none.
-const GOES_ON: Place = Place(0xc2b2_ae3d_27d4_eb4f);
-const ENDS: Place = Place(0x1656_67b1_9e37_79f9);
+const LOOP_CONTINUES: ProgramPlace = ProgramPlace(0xc2b2_ae3d_27d4_eb4f);
+const LOOP_ENDS: ProgramPlace = ProgramPlace(0x1656_67b1_9e37_79f9);
 
 /// What of a behaviour's persistence graph decides whom it represents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
     /// Ascending.
-    places: Vec<Place>,
+    places: Vec<ProgramPlace>,
     /// The second can't be durable unless the first is; ascending.
-    edges: Vec<(Place, Place)>,
+    edges: Vec<(ProgramPlace, ProgramPlace)>,
 }
 
 impl Shape {
     /// Of a graph with these nodes, and edges between nodes with these numbers.
-    pub fn new(nodes: &[Place], edges: impl IntoIterator<Item = (usize, usize)>) -> Shape {
+    pub fn new(nodes: &[ProgramPlace], edges: impl IntoIterator<Item = (usize, usize)>) -> Shape {
         let edges = edges.into_iter().map(|(from, to)| (nodes[from], nodes[to]));
         Shape::of_places(nodes.to_vec(), edges.collect())
     }
 
     /// From places and pairs of places, in any order, as often as they come.
-    pub fn of_places(mut places: Vec<Place>, mut edges: Vec<(Place, Place)>) -> Shape {
+    pub fn of_places(
+        mut places: Vec<ProgramPlace>,
+        mut edges: Vec<(ProgramPlace, ProgramPlace)>,
+    ) -> Shape {
         places.sort_unstable();
         places.dedup();
         edges.sort_unstable();
@@ -53,24 +56,28 @@ impl Shape {
 
     /// The same, where the program goes on to do it again, or does not. Each is a place of its own, so
     /// that neither stands for the other: the last round of a loop, and those before it.
-    pub fn going_on(self, goes_on: bool) -> Shape {
+    pub fn continuing(self, loop_continues: bool) -> Shape {
         let mut places = self.places;
-        places.push(if goes_on { GOES_ON } else { ENDS });
+        places.push(if loop_continues {
+            LOOP_CONTINUES
+        } else {
+            LOOP_ENDS
+        });
         Shape::of_places(places, self.edges)
     }
 
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[ProgramPlace] {
         &self.places
     }
 
-    pub fn edges(&self) -> &[(Place, Place)] {
+    pub fn edges(&self) -> &[(ProgramPlace, ProgramPlace)] {
         &self.edges
     }
 
     /// Whether trying this behaviour tries all orders in which the other one can persist
     /// (definition 3.5).
     pub fn represents(&self, other: &Shape) -> bool {
-        let is_in = |place: &Place| other.places.binary_search(place).is_ok();
+        let is_in = |place: &ProgramPlace| other.places.binary_search(place).is_ok();
         let has_all = self.places.len() >= other.places.len()
             && other
                 .places
@@ -94,9 +101,9 @@ mod tests {
     fn shape(nodes: &[&str], edges: &[(usize, usize)]) -> Shape {
         let place = |name: &&str| {
             let bytes = name.bytes();
-            Place(bytes.fold(7, |hash, byte| hash * 131 + u64::from(byte)))
+            ProgramPlace(bytes.fold(7, |hash, byte| hash * 131 + u64::from(byte)))
         };
-        let nodes: Vec<Place> = nodes.iter().map(place).collect();
+        let nodes: Vec<ProgramPlace> = nodes.iter().map(place).collect();
         Shape::new(&nodes, edges.iter().copied())
     }
 
@@ -116,9 +123,9 @@ mod tests {
     #[test]
     fn the_last_round_of_a_loop_and_the_others_do_not_stand_for_each_other() {
         let round = || shape(&["message", "tail"], &[(0, 1)]);
-        let (last, other) = (round().going_on(false), round().going_on(true));
+        let (last, other) = (round().continuing(false), round().continuing(true));
         assert!(!last.represents(&other) && !other.represents(&last));
-        assert!(last.represents(&round().going_on(false)));
+        assert!(last.represents(&round().continuing(false)));
     }
 
     #[test]
@@ -158,7 +165,7 @@ mod tests {
         let nodes = proptest::collection::vec(0..5_u64, 0..6);
         let edges = proptest::collection::vec((0..6_usize, 0..6_usize), 0..8);
         (nodes, edges).prop_map(|(nodes, edges)| {
-            let nodes: Vec<Place> = nodes.into_iter().map(Place).collect();
+            let nodes: Vec<ProgramPlace> = nodes.into_iter().map(ProgramPlace).collect();
             let inside = |(from, to): &(usize, usize)| from < to && *to < nodes.len();
             Shape::new(&nodes, edges.into_iter().filter(inside))
         })
@@ -167,12 +174,14 @@ mod tests {
     /// Definition 3.5, word for word, over nodes.
     fn by_definition(one: &Shape, other: &Shape) -> bool {
         let subset = other.places.iter().all(|a| one.places.contains(a));
-        let image: Vec<&Place> = one
+        let image: Vec<&ProgramPlace> = one
             .places
             .iter()
             .filter(|n| other.places.contains(n))
             .collect();
-        let among = |(from, to): &&(Place, Place)| image.contains(&from) && image.contains(&to);
+        let among = |(from, to): &&(ProgramPlace, ProgramPlace)| {
+            image.contains(&from) && image.contains(&to)
+        };
         subset
             && one
                 .edges
@@ -223,10 +232,10 @@ mod tests {
             one in graphs(), other in graphs(), edge in any::<bool>(),
         ) {
             let mut places = one.places.clone();
-            places.push(Place(99));
+            places.push(ProgramPlace(99));
             let mut edges = one.edges.clone();
             if edge && let Some(first) = one.places.first() {
-                edges.push((*first, Place(99)));
+                edges.push((*first, ProgramPlace(99)));
             }
             let larger = Shape::of_places(places, edges);
             prop_assert!(!one.represents(&other) || larger.represents(&other));

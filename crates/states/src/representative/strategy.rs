@@ -9,13 +9,13 @@
 //! lost which they do not need: what came before was perhaps never made durable, and kept it would
 //! hide that.
 //!
-//! States in which no few places of the program have fates that are new together are not tried
-//! ([`super::alike`]). Moments at which none is under way are not looked at at all, but for those at
+//! States in which no few places of the program have values that are new together are not tried
+//! ([`super::coverage`]). Moments at which none is under way are not looked at at all, but for those at
 //! which an operation returns while others go on: there, that nothing is lost.
 
-use super::alike::{Chosen, Fates, Others, lost};
-use super::plan::{Behaviour, Plan};
-use crate::{Bounded, Point, Strategy};
+use super::coverage::{Assignment, Coverage, Others, lost};
+use super::plan::{Behaviour, RepresentativePlan};
+use crate::{Bounded, Strategy};
 use crashpoint_persist::graph::{Chain, Cut, Frontier, Implication, NodeId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
@@ -45,20 +45,20 @@ const SIZES: [usize; 3] = [8, 64, usize::MAX];
 
 #[derive(Clone, Debug)]
 pub struct Representative {
-    plan: Arc<Plan>,
+    plan: Arc<RepresentativePlan>,
     limits: Limits,
     /// Orders at which something is under way: beginnings and ends, apart from each other.
     busy: Vec<(u64, u64)>,
-    chosen: Arc<Mutex<Chosen>>,
+    coverage: Arc<Mutex<Coverage>>,
 }
 
 impl Representative {
-    pub fn new(plan: Arc<Plan>, limits: Limits) -> Representative {
+    pub fn new(plan: Arc<RepresentativePlan>, limits: Limits) -> Representative {
         let mut representative = Representative {
             plan,
             limits,
             busy: Vec::new(),
-            chosen: Arc::default(),
+            coverage: Arc::default(),
         };
         let all = representative.all();
         let mut spans: Vec<(u64, u64)> = all.map(|one| (one.begin, one.end)).collect();
@@ -74,10 +74,10 @@ impl Representative {
 
     /// A plan as several strategies, for the smaller representatives and then for the larger: what
     /// a budget leaves room for is the small ones.
-    pub fn by_size(plan: &Arc<Plan>, sets: usize) -> Vec<Representative> {
+    pub fn by_size(plan: &Arc<RepresentativePlan>, sets: usize) -> Vec<Representative> {
         let mut all = Vec::new();
         // What one of them has tried, the others need not.
-        let chosen: Arc<Mutex<Chosen>> = Arc::default();
+        let coverage: Arc<Mutex<Coverage>> = Arc::default();
         let mut least_nodes = 0;
         for most_nodes in SIZES {
             let limits = Limits {
@@ -86,7 +86,7 @@ impl Representative {
                 most_nodes,
             };
             let one = Representative {
-                chosen: Arc::clone(&chosen),
+                coverage: Arc::clone(&coverage),
                 ..Representative::new(Arc::clone(plan), limits)
             };
             if one.all().next().is_some() {
@@ -115,15 +115,13 @@ impl Strategy for Representative {
         "representative"
     }
 
-    fn wants(&self, point: &Point) -> bool {
-        let after = self
-            .busy
-            .partition_point(|(begin, _)| *begin <= point.order);
+    fn wants(&self, order: u64) -> bool {
+        let after = self.busy.partition_point(|(begin, _)| *begin <= order);
         let last = after.checked_sub(1).map(|at| self.busy[at]);
-        last.is_some_and(|(_, end)| point.order <= end) || self.returns_amid(point.order)
+        last.is_some_and(|(_, end)| order <= end) || self.returns_amid(order)
     }
 
-    fn is_content_with_causes(&self) -> bool {
+    fn skips_explained_states(&self) -> bool {
         true
     }
 
@@ -135,11 +133,11 @@ impl Strategy for Representative {
             .filter(move |one| one.begin <= order && order <= one.end);
         let mut met: FxHashSet<Cut> = FxHashSet::default();
         let cuts = under_way.flat_map(move |one| {
-            let mut chosen = this.chosen.lock().expect("no panic");
+            let mut coverage = this.coverage.lock().expect("no panic");
             let mut cuts = this.inside(one, frontier);
             cuts.retain(|(cut, others)| {
-                let fates = Fates::new(one, &lost(frontier, cut), order, *others);
-                chosen.choose(&fates, order, cut)
+                let assignment = Assignment::new(one, &lost(frontier, cut), order, *others);
+                coverage.choose(&assignment, order, cut)
             });
             cuts
         });
@@ -271,24 +269,24 @@ fn needs(whole: &Frontier, chain: u32, place: u32) -> FxHashMap<u32, u32> {
 #[cfg(test)]
 mod tests {
     use super::super::facts::NEVER;
-    use super::super::plan::Origin;
+    use super::super::plan::NodeOrigin;
     use super::*;
     use crate::samples::{chains, frontiers, sorted};
     use itertools::Itertools as _;
     use std::collections::BTreeSet;
 
     /// Of a node from a place of its own.
-    fn origin(node: u32) -> Origin {
-        Origin {
+    fn origin(node: u32) -> NodeOrigin {
+        NodeOrigin {
             site: u64::from(node),
             order: 0,
-            told: NEVER,
-            again: false,
+            acknowledged_at: NEVER,
+            recurs: false,
         }
     }
 
-    fn plan(nodes: &[u32], begin: u64, end: u64) -> Arc<Plan> {
-        Arc::new(Plan {
+    fn plan(nodes: &[u32], begin: u64, end: u64) -> Arc<RepresentativePlan> {
+        Arc::new(RepresentativePlan {
             behaviours: 1,
             shapes: 1,
             returned_amid: Vec::new(),
@@ -321,9 +319,10 @@ mod tests {
         for frontier in frontiers() {
             let chains = frontier.chains.iter();
             let all: Vec<u32> = chains.flat_map(|c| &c.nodes).map(|n| n.0).collect();
-            let expected = match all.is_empty() {
-                true => Vec::new(),
-                false => sorted(frontier.cuts()),
+            let expected = if all.is_empty() {
+                Vec::new()
+            } else {
+                sorted(frontier.cuts())
             };
             assert_eq!(all_inside(&frontier, &all), expected, "{frontier:?}");
         }
@@ -390,7 +389,7 @@ mod tests {
             ..several.representatives[0].clone()
         });
         let strategy = Representative::new(Arc::new(several), Limits::default());
-        let wanted = (0..30).filter(|order| strategy.wants(&Point { order: *order }));
+        let wanted = (0..30).filter(|order| strategy.wants(*order));
         assert_eq!(wanted.collect::<Vec<_>>(), [5, 6, 7, 8, 20]);
     }
 
@@ -399,7 +398,7 @@ mod tests {
         let mut amid = (*plan(&[0], 0, 2)).clone();
         amid.returned_amid = vec![7];
         let mut strategy = Representative::new(Arc::new(amid), Limits::default());
-        let wanted = (0..10).filter(|order| strategy.wants(&Point { order: *order }));
+        let wanted = (0..10).filter(|order| strategy.wants(*order));
         assert_eq!(wanted.collect::<Vec<_>>(), [0, 1, 2, 7]);
         let at = |order| Frontier::new(order, chains(&[1, 1]), Vec::new());
         assert_eq!(strategy.cuts(&at(6)).count(), 0);

@@ -1,7 +1,7 @@
 //! Litmus tests from text.
 
 use super::simulate::{self, Start};
-use super::{Expected, File, How, Litmus, Op};
+use super::{Expected, Litmus, LitmusFile, LitmusOp, WriteFlags};
 use crashpoint_trace::files::Allocation;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -95,9 +95,10 @@ pub(super) fn litmus(text: &str) -> Result<Vec<Litmus>, LitmusError> {
 fn begin(litmus: &mut Litmus, models: Vec<String>, any: bool) -> Vec<String> {
     for model in &models {
         let expected: &mut Expected = litmus.expected.entry(model.clone()).or_default();
-        let states = match any {
-            true => &mut expected.any_time,
-            false => &mut expected.at_end,
+        let states = if any {
+            &mut expected.any_time
+        } else {
+            &mut expected.at_end
         };
         states.get_or_insert_default();
     }
@@ -105,9 +106,10 @@ fn begin(litmus: &mut Litmus, models: Vec<String>, any: bool) -> Vec<String> {
 }
 
 fn insert(states: &mut Option<BTreeSet<String>>, words: &[&str]) -> Result<(), String> {
-    match states.get_or_insert_default().insert(words.join(" ")) {
-        true => Ok(()),
-        false => Err("this state was told before".to_owned()),
+    if states.get_or_insert_default().insert(words.join(" ")) {
+        Ok(())
+    } else {
+        Err("this state was told before".to_owned())
     }
 }
 
@@ -144,10 +146,10 @@ fn bytes(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn file(text: &str) -> File {
+fn file(text: &str) -> LitmusFile {
     match text.strip_prefix('@') {
-        Some(handle) => File::Handle(handle.to_owned()),
-        None => File::Path(text.to_owned()),
+        Some(handle) => LitmusFile::Handle(handle.to_owned()),
+        None => LitmusFile::Path(text.to_owned()),
     }
 }
 
@@ -164,89 +166,89 @@ fn allocation(text: &str) -> Result<Allocation, String> {
     })
 }
 
-fn how(words: &[&str]) -> Result<How, String> {
+fn how(words: &[&str]) -> Result<WriteFlags, String> {
     Ok(match words {
-        [] => How::Plain,
-        ["direct"] => How::Direct,
-        ["dsync"] => How::Dsync,
-        ["sync"] => How::Sync,
+        [] => WriteFlags::Plain,
+        ["direct"] => WriteFlags::Direct,
+        ["dsync"] => WriteFlags::Dsync,
+        ["sync"] => WriteFlags::Sync,
         other => return Err(format!("`{}` is no way to write", other.join(" "))),
     })
 }
 
-fn op(words: &[&str], is_setup: bool) -> Result<Vec<Op>, String> {
+fn op(words: &[&str], is_setup: bool) -> Result<Vec<LitmusOp>, String> {
     let owned = |text: &str| text.to_owned();
     let one = match words {
-        ["create", path] => Op::Create { path: owned(path) },
+        ["create", path] => LitmusOp::Create { path: owned(path) },
         ["create", path, content] if is_setup => {
-            let write = Op::Append {
+            let write = LitmusOp::Append {
                 file: file(path),
                 bytes: bytes(content)?,
-                how: How::Plain,
+                how: WriteFlags::Plain,
             };
-            return Ok(vec![Op::Create { path: owned(path) }, write]);
+            return Ok(vec![LitmusOp::Create { path: owned(path) }, write]);
         }
-        ["mkdir", path] => Op::Mkdir { path: owned(path) },
-        ["symlink", target, path] => Op::Symlink {
+        ["mkdir", path] => LitmusOp::Mkdir { path: owned(path) },
+        ["symlink", target, path] => LitmusOp::Symlink {
             target: owned(target),
             path: owned(path),
         },
-        ["link", from, path] => Op::Link {
+        ["link", from, path] => LitmusOp::Link {
             file: file(from),
             path: owned(path),
         },
-        ["unlink", path] => Op::Unlink { path: owned(path) },
-        ["rmdir", path] => Op::Rmdir { path: owned(path) },
-        ["rename", from, to] => Op::Rename {
+        ["unlink", path] => LitmusOp::Unlink { path: owned(path) },
+        ["rmdir", path] => LitmusOp::Rmdir { path: owned(path) },
+        ["rename", from, to] => LitmusOp::Rename {
             from: owned(from),
             to: owned(to),
         },
-        ["exchange", first, second] => Op::Exchange {
+        ["exchange", first, second] => LitmusOp::Exchange {
             first: owned(first),
             second: owned(second),
         },
-        ["open", handle, path] => Op::Open {
+        ["open", handle, path] => LitmusOp::Open {
             handle: owned(handle.trim_start_matches('@')),
             path: owned(path),
         },
-        ["tmpfile", handle, directory] => Op::Tmpfile {
+        ["tmpfile", handle, directory] => LitmusOp::Tmpfile {
             handle: owned(handle.trim_start_matches('@')),
             directory: owned(directory),
         },
-        ["close", handle] => Op::Close {
+        ["close", handle] => LitmusOp::Close {
             handle: owned(handle.trim_start_matches('@')),
         },
-        ["write", to, offset, content, rest @ ..] => Op::Write {
+        ["write", to, offset, content, rest @ ..] => LitmusOp::Write {
             file: file(to),
             offset: number(offset)?,
             bytes: bytes(content)?,
             how: how(rest)?,
         },
-        ["append", to, content, rest @ ..] => Op::Append {
+        ["append", to, content, rest @ ..] => LitmusOp::Append {
             file: file(to),
             bytes: bytes(content)?,
             how: how(rest)?,
         },
-        ["truncate", of, size] => Op::Truncate {
+        ["truncate", of, size] => LitmusOp::Truncate {
             file: file(of),
             size: number(size)?,
         },
-        ["fallocate", of, what, offset, length] => Op::Allocate {
+        ["fallocate", of, what, offset, length] => LitmusOp::Allocate {
             file: file(of),
             offset: number(offset)?,
             length: number(length)?,
             what: allocation(what)?,
         },
-        ["copy", from, to] => Op::Copy {
+        ["copy", from, to] => LitmusOp::Copy {
             from: owned(from),
             to: file(to),
         },
-        ["store", to, offset, content] => Op::Store {
+        ["store", to, offset, content] => LitmusOp::Store {
             file: file(to),
             offset: number(offset)?,
             bytes: bytes(content)?,
         },
-        ["msync", of, offset, length, rest @ ..] => Op::Msync {
+        ["msync", of, offset, length, rest @ ..] => LitmusOp::Msync {
             file: file(of),
             offset: number(offset)?,
             length: number(length)?,
@@ -256,25 +258,25 @@ fn op(words: &[&str], is_setup: bool) -> Result<Vec<Op>, String> {
                 other => return Err(format!("`{}` is no way to msync", other.join(" "))),
             },
         },
-        ["xattr", of, name, value] => Op::SetXattr {
+        ["xattr", of, name, value] => LitmusOp::SetXattr {
             file: file(of),
             name: owned(name),
             value: value.as_bytes().to_vec(),
         },
-        ["chmod", of, mode] => Op::Chmod {
+        ["chmod", of, mode] => LitmusOp::Chmod {
             file: file(of),
             mode: u32::from_str_radix(mode, 8).map_err(|_| format!("`{mode}` is no mode"))?,
         },
-        ["fsync", of] => Op::Fsync { file: file(of) },
-        ["failed-fsync", of] => Op::FailedFsync { file: file(of) },
-        ["fdatasync", of] => Op::Fdatasync { file: file(of) },
-        ["sync-file-range", of, offset, length] => Op::SyncFileRange {
+        ["fsync", of] => LitmusOp::Fsync { file: file(of) },
+        ["failed-fsync", of] => LitmusOp::FailedFsync { file: file(of) },
+        ["fdatasync", of] => LitmusOp::Fdatasync { file: file(of) },
+        ["sync-file-range", of, offset, length] => LitmusOp::SyncFileRange {
             file: file(of),
             offset: number(offset)?,
             length: number(length)?,
         },
-        ["sync"] => Op::Sync,
-        ["syncfs"] => Op::Syncfs,
+        ["sync"] => LitmusOp::Sync,
+        ["syncfs"] => LitmusOp::Syncfs,
         other => return Err(format!("`{}` is no operation", other.join(" "))),
     };
     Ok(vec![one])

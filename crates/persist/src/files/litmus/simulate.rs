@@ -1,6 +1,6 @@
 //! A file system that never crashes: what the operations of a litmus test do.
 
-use super::{File, How, Op};
+use super::{LitmusFile, LitmusOp, WriteFlags};
 use crashpoint_trace::files::{
     Allocation, Before, Call, Effect, Initial, InodeId, InodeKind, Slot, StackId, SyncKind,
     SystemCall, Through,
@@ -12,7 +12,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    File,
+    LitmusFile,
     Directory,
     Symlink,
 }
@@ -92,10 +92,10 @@ impl World {
         })
     }
 
-    fn file(&self, file: &File) -> Result<InodeId, String> {
+    fn file(&self, file: &LitmusFile) -> Result<InodeId, String> {
         match file {
-            File::Path(path) => self.find(path),
-            File::Handle(handle) => {
+            LitmusFile::Path(path) => self.find(path),
+            LitmusFile::Handle(handle) => {
                 let inode = self.handles.get(handle);
                 inode
                     .copied()
@@ -122,7 +122,7 @@ impl World {
 }
 
 /// Executes the setup.
-pub(super) fn start(setup: &[Op]) -> Result<Start, String> {
+pub(super) fn start(setup: &[LitmusOp]) -> Result<Start, String> {
     let mut world = World::new();
     let mut objects: Vec<Made> = vec![Made::new(Shape::Directory)];
     for op in setup {
@@ -146,7 +146,7 @@ pub(super) fn start(setup: &[Op]) -> Result<Start, String> {
 impl Made {
     fn new(shape: Shape) -> Made {
         let mode = match shape {
-            Shape::File => FILE_MODE,
+            Shape::LitmusFile => FILE_MODE,
             Shape::Directory => DIRECTORY_MODE,
             Shape::Symlink => 0o777,
         };
@@ -166,7 +166,7 @@ fn made(objects: &mut Vec<Made>, effect: &Effect<'_>) -> Result<(), String> {
             let mut new = Made::new(match kind {
                 InodeKind::Directory => Shape::Directory,
                 InodeKind::Symlink { .. } => Shape::Symlink,
-                InodeKind::File | InodeKind::Other => Shape::File,
+                InodeKind::File | InodeKind::Other => Shape::LitmusFile,
             });
             if let InodeKind::Symlink { target } = kind {
                 new.target = String::from_utf8_lossy(target).into_owned();
@@ -204,7 +204,7 @@ fn made(objects: &mut Vec<Made>, effect: &Effect<'_>) -> Result<(), String> {
 }
 
 /// Whether the program can be executed.
-pub(super) fn check(start: &Start, program: &[Op]) -> Result<(), String> {
+pub(super) fn check(start: &Start, program: &[LitmusOp]) -> Result<(), String> {
     let mut world = World::of(start);
     for op in program {
         effects(&mut world, op, |inode| bytes(start, inode))?;
@@ -219,13 +219,13 @@ fn bytes(start: &Start, inode: InodeId) -> &[u8] {
 
 pub(super) fn calls<'a>(
     start: &'a Start,
-    program: &'a [Op],
+    program: &'a [LitmusOp],
     texts: &'a [String],
 ) -> (Before<'a>, Vec<Call<'a>>) {
     let inodes = (0..).zip(&start.made).map(|(inode, made)| Initial {
         inode: InodeId(inode),
         kind: match made.shape {
-            Shape::File => InodeKind::File,
+            Shape::LitmusFile => InodeKind::File,
             Shape::Directory => InodeKind::Directory,
             Shape::Symlink => InodeKind::Symlink {
                 target: made.target.as_bytes(),
@@ -268,24 +268,24 @@ pub(super) fn calls<'a>(
 /// What an operation does. `source` tells what a file held after the setup.
 fn effects<'a>(
     world: &mut World,
-    op: &'a Op,
+    op: &'a LitmusOp,
     source: impl Fn(InodeId) -> &'a [u8],
 ) -> Result<Vec<Effect<'a>>, String> {
     Ok(match op {
-        Op::Create { path } => new(world, path, Shape::File, "")?,
-        Op::Mkdir { path } => new(world, path, Shape::Directory, "")?,
-        Op::Symlink { target, path } => new(world, path, Shape::Symlink, target)?,
-        Op::Link { file, path } => {
+        LitmusOp::Create { path } => new(world, path, Shape::LitmusFile, "")?,
+        LitmusOp::Mkdir { path } => new(world, path, Shape::Directory, "")?,
+        LitmusOp::Symlink { target, path } => new(world, path, Shape::Symlink, target)?,
+        LitmusOp::Link { file, path } => {
             let (inode, slot) = (world.file(file)?, world.slot(path)?);
             world.insert(slot, inode);
             vec![Effect::Link { slot, inode }]
         }
-        Op::Unlink { path } | Op::Rmdir { path } => {
+        LitmusOp::Unlink { path } | LitmusOp::Rmdir { path } => {
             let (inode, slot) = (world.find(path)?, world.slot(path)?);
             world.remove(slot);
             vec![Effect::Unlink { slot, inode }]
         }
-        Op::Rename { from, to } => {
+        LitmusOp::Rename { from, to } => {
             let inode = world.find(from)?;
             let (from, to) = (world.slot(from)?, world.slot(to)?);
             world.remove(from);
@@ -297,7 +297,7 @@ fn effects<'a>(
                 victim,
             }]
         }
-        Op::Exchange { first, second } => {
+        LitmusOp::Exchange { first, second } => {
             let (first_inode, second_inode) = (world.find(first)?, world.find(second)?);
             let (first, second) = (world.slot(first)?, world.slot(second)?);
             world.insert(first, second_inode);
@@ -309,12 +309,12 @@ fn effects<'a>(
                 second_inode,
             }]
         }
-        Op::Open { handle, path } => {
+        LitmusOp::Open { handle, path } => {
             let inode = world.find(path)?;
             world.handles.insert(handle.clone(), inode);
             Vec::new()
         }
-        Op::Tmpfile { handle, directory } => {
+        LitmusOp::Tmpfile { handle, directory } => {
             world.find(directory)?;
             let inode = world.add();
             world.handles.insert(handle.clone(), inode);
@@ -324,19 +324,19 @@ fn effects<'a>(
                 mode: FILE_MODE,
             }]
         }
-        Op::Close { handle } => {
+        LitmusOp::Close { handle } => {
             let inode = world.handles.remove(handle);
             let inode = inode.ok_or_else(|| format!("nothing is open as `{handle}`"))?;
             vec![Effect::LastClose { inode }]
         }
-        Op::Write {
+        LitmusOp::Write {
             file,
             offset,
             bytes,
             how,
         } => write(world, file, Some(*offset), bytes, *how)?,
-        Op::Append { file, bytes, how } => write(world, file, None, bytes, *how)?,
-        Op::Truncate { file, size } => {
+        LitmusOp::Append { file, bytes, how } => write(world, file, None, bytes, *how)?,
+        LitmusOp::Truncate { file, size } => {
             let inode = world.file(file)?;
             let from = std::mem::replace(world.size(inode), *size);
             vec![Effect::Resize {
@@ -345,13 +345,13 @@ fn effects<'a>(
                 to: *size,
             }]
         }
-        Op::Allocate {
+        LitmusOp::Allocate {
             file,
             offset,
             length,
             what,
         } => allocate(world, file, (*offset, *length), *what)?,
-        Op::Copy { from, to } => {
+        LitmusOp::Copy { from, to } => {
             let bytes = source(world.find(from)?);
             let inode = world.file(to)?;
             let size = world.size(inode);
@@ -363,7 +363,7 @@ fn effects<'a>(
                 through: Through::Copy,
             }]
         }
-        Op::Store {
+        LitmusOp::Store {
             file,
             offset,
             bytes,
@@ -379,7 +379,7 @@ fn effects<'a>(
                 through: Through::Mapping,
             }]
         }
-        Op::Msync {
+        LitmusOp::Msync {
             file,
             offset,
             length,
@@ -391,27 +391,28 @@ fn effects<'a>(
                 offset: *offset,
                 length: *length,
             };
-            match waits {
-                true => vec![Effect::Sync(sync)],
-                false => Vec::new(),
+            if *waits {
+                vec![Effect::Sync(sync)]
+            } else {
+                Vec::new()
             }
         }
-        Op::SetXattr { file, name, value } => vec![Effect::SetXattr {
+        LitmusOp::SetXattr { file, name, value } => vec![Effect::SetXattr {
             inode: world.file(file)?,
             name: name.as_bytes(),
             value: Some(value),
         }],
-        Op::Chmod { file, mode } => vec![Effect::SetMode {
+        LitmusOp::Chmod { file, mode } => vec![Effect::SetMode {
             inode: world.file(file)?,
             mode: *mode,
         }],
-        Op::Fsync { file } => vec![Effect::Sync(SyncKind::Full(world.file(file)?))],
-        Op::FailedFsync { file } => {
+        LitmusOp::Fsync { file } => vec![Effect::Sync(SyncKind::Full(world.file(file)?))],
+        LitmusOp::FailedFsync { file } => {
             world.file(file)?;
             Vec::new()
         }
-        Op::Fdatasync { file } => vec![Effect::Sync(SyncKind::Data(world.file(file)?))],
-        Op::SyncFileRange {
+        LitmusOp::Fdatasync { file } => vec![Effect::Sync(SyncKind::Data(world.file(file)?))],
+        LitmusOp::SyncFileRange {
             file,
             offset,
             length,
@@ -420,7 +421,7 @@ fn effects<'a>(
             offset: *offset,
             length: *length,
         })],
-        Op::Sync | Op::Syncfs => vec![Effect::Sync(SyncKind::Everything)],
+        LitmusOp::Sync | LitmusOp::Syncfs => vec![Effect::Sync(SyncKind::Everything)],
     })
 }
 
@@ -437,7 +438,7 @@ fn new<'a>(
     }
     let made = Made::new(shape);
     let kind = match shape {
-        Shape::File => InodeKind::File,
+        Shape::LitmusFile => InodeKind::File,
         Shape::Directory => InodeKind::Directory,
         Shape::Symlink => InodeKind::Symlink {
             target: target.as_bytes(),
@@ -453,10 +454,10 @@ fn new<'a>(
 
 fn write<'a>(
     world: &mut World,
-    file: &File,
+    file: &LitmusFile,
     offset: Option<u64>,
     bytes: &'a [u8],
-    how: How,
+    how: WriteFlags,
 ) -> Result<Vec<Effect<'a>>, String> {
     let inode = world.file(file)?;
     let size = world.size(inode);
@@ -468,18 +469,18 @@ fn write<'a>(
         offset,
         bytes,
         through: match how {
-            How::Direct => Through::Direct,
-            How::Plain | How::Dsync | How::Sync => Through::Cache,
+            WriteFlags::Direct => Through::Direct,
+            WriteFlags::Plain | WriteFlags::Dsync | WriteFlags::Sync => Through::Cache,
         },
     }];
     match how {
-        How::Plain | How::Direct => {}
-        How::Dsync => effects.push(Effect::Sync(SyncKind::DataRange {
+        WriteFlags::Plain | WriteFlags::Direct => {}
+        WriteFlags::Dsync => effects.push(Effect::Sync(SyncKind::DataRange {
             inode,
             offset,
             length,
         })),
-        How::Sync => effects.push(Effect::Sync(SyncKind::FullRange {
+        WriteFlags::Sync => effects.push(Effect::Sync(SyncKind::FullRange {
             inode,
             offset,
             length,
@@ -490,7 +491,7 @@ fn write<'a>(
 
 fn allocate<'a>(
     world: &mut World,
-    file: &File,
+    file: &LitmusFile,
     range: (u64, u64),
     what: Allocation,
 ) -> Result<Vec<Effect<'a>>, String> {

@@ -56,16 +56,6 @@ const RULES: [&str; 46] = [
     "N-directory",
 ];
 
-/// The models that every test has to speak of.
-const MODELS: [&str; 6] = [
-    "posix",
-    "ext4-ordered",
-    "ext4-writeback",
-    "ext4-journal",
-    "xfs",
-    "btrfs",
-];
-
 fn compare(expected: &Option<BTreeSet<String>>, seen: &BTreeSet<String>, what: &str) -> String {
     let Some(expected) = expected else {
         return String::new();
@@ -108,7 +98,7 @@ fn every_model_allows_exactly_what_each_test_expects() {
 #[test]
 fn every_test_speaks_of_every_model() {
     for litmus in all() {
-        for model in MODELS {
+        for model in Model::MAIN_NAMES {
             let expected = litmus.expected.get(model);
             let says = expected
                 .is_some_and(|expected| expected.any_time.is_some() || expected.at_end.is_some());

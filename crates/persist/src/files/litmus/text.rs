@@ -1,14 +1,14 @@
 //! Operations as they are written in the files.
 
-use super::{File, How, Op};
+use super::{LitmusFile, LitmusOp, WriteFlags};
 use crashpoint_trace::files::Allocation;
 use std::fmt::{Display, Formatter, Result};
 
-impl Display for File {
+impl Display for LitmusFile {
     fn fmt(&self, to: &mut Formatter<'_>) -> Result {
         match self {
-            File::Path(path) => write!(to, "{path}"),
-            File::Handle(handle) => write!(to, "@{handle}"),
+            LitmusFile::Path(path) => write!(to, "{path}"),
+            LitmusFile::Handle(handle) => write!(to, "@{handle}"),
         }
     }
 }
@@ -23,12 +23,12 @@ fn runs(bytes: &[u8]) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-fn how(how: How) -> &'static str {
+fn how(how: WriteFlags) -> &'static str {
     match how {
-        How::Plain => "",
-        How::Direct => " direct",
-        How::Dsync => " dsync",
-        How::Sync => " sync",
+        WriteFlags::Plain => "",
+        WriteFlags::Direct => " direct",
+        WriteFlags::Dsync => " dsync",
+        WriteFlags::Sync => " sync",
     }
 }
 
@@ -44,33 +44,33 @@ fn allocation(what: Allocation) -> &'static str {
     }
 }
 
-impl Display for Op {
+impl Display for LitmusOp {
     fn fmt(&self, to: &mut Formatter<'_>) -> Result {
         match self {
-            Op::Create { path } => write!(to, "create {path}"),
-            Op::Mkdir { path } => write!(to, "mkdir {path}"),
-            Op::Symlink { target, path } => write!(to, "symlink {target} {path}"),
-            Op::Link { file, path } => write!(to, "link {file} {path}"),
-            Op::Unlink { path } => write!(to, "unlink {path}"),
-            Op::Rmdir { path } => write!(to, "rmdir {path}"),
-            Op::Rename { from, to: new } => write!(to, "rename {from} {new}"),
-            Op::Exchange { first, second } => write!(to, "exchange {first} {second}"),
-            Op::Open { handle, path } => write!(to, "open @{handle} {path}"),
-            Op::Tmpfile { handle, directory } => write!(to, "tmpfile @{handle} {directory}"),
-            Op::Close { handle } => write!(to, "close @{handle}"),
-            Op::Write {
+            LitmusOp::Create { path } => write!(to, "create {path}"),
+            LitmusOp::Mkdir { path } => write!(to, "mkdir {path}"),
+            LitmusOp::Symlink { target, path } => write!(to, "symlink {target} {path}"),
+            LitmusOp::Link { file, path } => write!(to, "link {file} {path}"),
+            LitmusOp::Unlink { path } => write!(to, "unlink {path}"),
+            LitmusOp::Rmdir { path } => write!(to, "rmdir {path}"),
+            LitmusOp::Rename { from, to: new } => write!(to, "rename {from} {new}"),
+            LitmusOp::Exchange { first, second } => write!(to, "exchange {first} {second}"),
+            LitmusOp::Open { handle, path } => write!(to, "open @{handle} {path}"),
+            LitmusOp::Tmpfile { handle, directory } => write!(to, "tmpfile @{handle} {directory}"),
+            LitmusOp::Close { handle } => write!(to, "close @{handle}"),
+            LitmusOp::Write {
                 file,
                 offset,
                 bytes,
                 how: way,
             } => write!(to, "write {file} {offset} {}{}", runs(bytes), how(*way)),
-            Op::Append {
+            LitmusOp::Append {
                 file,
                 bytes,
                 how: way,
             } => write!(to, "append {file} {}{}", runs(bytes), how(*way)),
-            Op::Truncate { file, size } => write!(to, "truncate {file} {size}"),
-            Op::Allocate {
+            LitmusOp::Truncate { file, size } => write!(to, "truncate {file} {size}"),
+            LitmusOp::Allocate {
                 file,
                 offset,
                 length,
@@ -79,39 +79,36 @@ impl Display for Op {
                 let what = allocation(*what);
                 write!(to, "fallocate {file} {what} {offset} {length}")
             }
-            Op::Copy { from, to: into } => write!(to, "copy {from} {into}"),
-            Op::Store {
+            LitmusOp::Copy { from, to: into } => write!(to, "copy {from} {into}"),
+            LitmusOp::Store {
                 file,
                 offset,
                 bytes,
             } => write!(to, "store {file} {offset} {}", runs(bytes)),
-            Op::Msync {
+            LitmusOp::Msync {
                 file,
                 offset,
                 length,
                 waits,
             } => {
-                let way = match waits {
-                    true => "",
-                    false => " async",
-                };
+                let way = if *waits { "" } else { " async" };
                 write!(to, "msync {file} {offset} {length}{way}")
             }
-            Op::SetXattr { file, name, value } => {
+            LitmusOp::SetXattr { file, name, value } => {
                 let value = String::from_utf8_lossy(value);
                 write!(to, "xattr {file} {name} {value}")
             }
-            Op::Chmod { file, mode } => write!(to, "chmod {file} {mode:o}"),
-            Op::Fsync { file } => write!(to, "fsync {file}"),
-            Op::FailedFsync { file } => write!(to, "failed-fsync {file}"),
-            Op::Fdatasync { file } => write!(to, "fdatasync {file}"),
-            Op::SyncFileRange {
+            LitmusOp::Chmod { file, mode } => write!(to, "chmod {file} {mode:o}"),
+            LitmusOp::Fsync { file } => write!(to, "fsync {file}"),
+            LitmusOp::FailedFsync { file } => write!(to, "failed-fsync {file}"),
+            LitmusOp::Fdatasync { file } => write!(to, "fdatasync {file}"),
+            LitmusOp::SyncFileRange {
                 file,
                 offset,
                 length,
             } => write!(to, "sync-file-range {file} {offset} {length}"),
-            Op::Sync => write!(to, "sync"),
-            Op::Syncfs => write!(to, "syncfs"),
+            LitmusOp::Sync => write!(to, "sync"),
+            LitmusOp::Syncfs => write!(to, "syncfs"),
         }
     }
 }

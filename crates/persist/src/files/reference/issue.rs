@@ -247,9 +247,10 @@ impl<'a> Reference<'a> {
             return;
         }
         let class = self.class(inode, from, to);
-        let unit = match self.fs == Fs::Btrfs {
-            true => BLOCK_BYTES,
-            false => SECTOR_BYTES,
+        let unit = if self.fs == Fs::Btrfs {
+            BLOCK_BYTES
+        } else {
+            SECTOR_BYTES
         };
         let mut at = from;
         while at < to {

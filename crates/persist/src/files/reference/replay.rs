@@ -96,10 +96,10 @@ pub(super) fn replay(reference: &Reference<'_>, kept: &[bool], stale: bool) -> S
         names.insert((slot.directory, slot.name.to_vec()), *inode);
     }
     for (step, kept) in reference.steps.iter().zip(kept) {
-        match kept {
-            true => apply(&step.op, &mut files, &mut names),
-            false if stale => lose(&step.op, &mut files),
-            false => {}
+        if *kept {
+            apply(&step.op, &mut files, &mut names);
+        } else if stale {
+            lose(&step.op, &mut files);
         }
     }
     let mut out = Vec::new();
@@ -127,9 +127,10 @@ pub(super) fn replay(reference: &Reference<'_>, kept: &[bool], stale: bool) -> S
             }
         }
     }
-    match out.is_empty() {
-        true => "-".to_owned(),
-        false => out.join(" "),
+    if out.is_empty() {
+        "-".to_owned()
+    } else {
+        out.join(" ")
     }
 }
 
@@ -146,9 +147,10 @@ fn walk(
             continue;
         }
         let name = String::from_utf8_lossy(name);
-        let inner = match path.is_empty() {
-            true => name.into_owned(),
-            false => format!("{path}/{name}"),
+        let inner = if path.is_empty() {
+            name.into_owned()
+        } else {
+            format!("{path}/{name}")
         };
         if reference.kinds[inode] == InodeKind::Directory {
             above.push(*inode);
@@ -222,14 +224,11 @@ fn apply(op: &Op<'_>, files: &mut BTreeMap<InodeId, File>, names: &mut Names) {
         }
         Op::Attribute(inode, name, value) => {
             let file = files.entry(*inode).or_default();
-            match name.is_empty() {
-                true => {
-                    let mode = value.as_slice().try_into().expect("four bytes of mode");
-                    file.mode = Some(u32::from_le_bytes(mode));
-                }
-                false => {
-                    file.xattrs.insert(name.to_vec(), value.clone());
-                }
+            if name.is_empty() {
+                let mode = value.as_slice().try_into().expect("four bytes of mode");
+                file.mode = Some(u32::from_le_bytes(mode));
+            } else {
+                file.xattrs.insert(name.to_vec(), value.clone());
             }
         }
     }
@@ -257,9 +256,10 @@ fn lose(op: &Op<'_>, files: &mut BTreeMap<InodeId, File>) {
             let block = from / BLOCK_BYTES * BLOCK_BYTES;
             file.room((block + BLOCK_BYTES) as usize);
             let cells = &file.cells[block as usize..(block + BLOCK_BYTES) as usize];
-            match cells.iter().all(|cell| *cell == UNWRITTEN) {
-                true => file.lose(block, block + BLOCK_BYTES),
-                false => file.lose(*from, to),
+            if cells.iter().all(|cell| *cell == UNWRITTEN) {
+                file.lose(block, block + BLOCK_BYTES)
+            } else {
+                file.lose(*from, to)
             }
         }
     }

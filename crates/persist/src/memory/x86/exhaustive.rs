@@ -176,9 +176,9 @@ impl Checker {
             Op::Store { line, mask } | Op::Stream { line, mask } => {
                 let streams = matches!(op, Op::Stream { .. });
                 let how = if streams {
-                    How::NonTemporal
+                    StoreRoute::NonTemporal
                 } else {
-                    How::Cached
+                    StoreRoute::Cached
                 };
                 let line = LineId::of(self.line(line));
                 self.tracker

@@ -86,7 +86,7 @@ pub(super) enum Flusher {
 /// A cache line. `dirty`, `foreign`, `pending` and `durable` are disjoint; a byte in none of them
 /// was not stored in this recording.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
+pub struct LineState {
     pub dirty: u64,
     /// Written by code that was not instrumented: in no known state.
     pub foreign: u64,
@@ -104,9 +104,9 @@ pub struct Line {
     fence: Packed,
 }
 
-const _: () = assert!(size_of::<Line>() <= 128);
+const _: () = assert!(size_of::<LineState>() <= 128);
 
-impl Line {
+impl LineState {
     /// Bytes that were stored in this recording.
     pub fn stored(&self) -> u64 {
         self.dirty | self.foreign | self.pending | self.durable

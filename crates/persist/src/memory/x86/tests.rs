@@ -27,10 +27,10 @@ impl Bench {
     }
 
     fn store(&mut self, origin: u32, address: u64, length: u64) {
-        self.store_how(origin, How::Cached, address, length);
+        self.store_how(origin, StoreRoute::Cached, address, length);
     }
 
-    fn store_how(&mut self, origin: u32, how: How, address: u64, length: u64) {
+    fn store_how(&mut self, origin: u32, how: StoreRoute, address: u64, length: u64) {
         let who = self.who(0, origin);
         for piece in pieces(PmAddress(address), length) {
             self.tracker.store(who, how, piece, |_, ()| ());
@@ -48,7 +48,7 @@ impl Bench {
         self.tracker.fence(who)
     }
 
-    fn line(&self, address: u64) -> &Line {
+    fn line(&self, address: u64) -> &LineState {
         self.tracker
             .line(LineId::of(PmAddress(address)))
             .expect("the line was touched")
@@ -129,10 +129,10 @@ fn msync_makes_a_range_durable_whoever_stored_it() {
 fn a_foreign_write_is_in_no_state_until_the_line_is_flushed() {
     let mut bench = Bench::new();
     bench.store(1, 0, 8);
-    bench.store_how(2, How::Foreign, 0, 4);
+    bench.store_how(2, StoreRoute::Foreign, 0, 4);
     let line = bench.line(0);
     assert_eq!((line.dirty, line.foreign), (0xf0, 0x0f));
-    bench.store_how(2, How::Foreign, 0, 8);
+    bench.store_how(2, StoreRoute::Foreign, 0, 8);
     assert_eq!(bench.flush(3, 0), Flushed::Unknown);
     assert_eq!(bench.flush(3, 0), Flushed::Clean);
 }
@@ -146,7 +146,9 @@ fn closures_see_the_line_before_it_changes_and_keep_what_they_like() {
         mask: 1,
     };
     for _ in 0..2 {
-        tracker.store(who, How::Cached, piece, |line, kept| kept.push(line.dirty));
+        tracker.store(who, StoreRoute::Cached, piece, |line, kept| {
+            kept.push(line.dirty)
+        });
     }
     tracker.flush(who, FlushKind::Clwb, PmAddress(0), |line, kept, found| {
         assert_eq!((line.dirty, found), (1, Flushed::Dirty(1)));

@@ -1,6 +1,6 @@
 //! The states of all lines, event by event.
 
-use super::line::{Flusher, Line, Mark, Writer};
+use super::line::{Flusher, LineState, Mark, Writer};
 use crate::memory::{LineId, LineTable, Origin, Piece, pieces};
 use crashpoint_trace::{FlushKind, PmAddress, ThreadIndex};
 use rustc_hash::FxHashMap;
@@ -25,7 +25,7 @@ impl Who {
 
 /// How a store reaches memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum StoreRoute {
     Cached,
     NonTemporal,
     /// By code that was not instrumented, some time before.
@@ -75,7 +75,7 @@ struct Thread {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Entry<X> {
-    line: Line,
+    line: LineState,
     extra: X,
 }
 
@@ -132,7 +132,13 @@ impl<X: Default> LineTracker<X> {
 
     /// A store to part of a line.
     #[inline]
-    pub fn store(&mut self, who: Who, how: How, piece: Piece, seen: impl FnOnce(&Line, &mut X)) {
+    pub fn store(
+        &mut self,
+        who: Who,
+        how: StoreRoute,
+        piece: Piece,
+        seen: impl FnOnce(&LineState, &mut X),
+    ) {
         let Piece { line: id, mask } = piece;
         let epoch = self.thread(who.thread).epoch;
         let Entry { line, extra } = self.lines.entry(id);
@@ -142,7 +148,7 @@ impl<X: Default> LineTracker<X> {
         }
         line.durable &= !mask;
         match how {
-            How::Cached => {
+            StoreRoute::Cached => {
                 line.foreign &= !mask;
                 line.dirty |= mask;
                 line.write(Writer {
@@ -153,14 +159,14 @@ impl<X: Default> LineTracker<X> {
                     count: 1,
                 });
             }
-            How::NonTemporal => {
+            StoreRoute::NonTemporal => {
                 line.foreign &= !mask;
                 line.dirty &= !mask;
                 line.stream(who.mark());
                 let new = self.contended.send(id, line, who.thread, mask);
                 self.sent(who.thread, id, new);
             }
-            How::Foreign => {
+            StoreRoute::Foreign => {
                 line.dirty &= !mask;
                 line.foreign |= mask;
             }
@@ -174,7 +180,7 @@ impl<X: Default> LineTracker<X> {
         who: Who,
         kind: FlushKind,
         address: PmAddress,
-        seen: impl FnOnce(&Line, &mut X, Flushed),
+        seen: impl FnOnce(&LineState, &mut X, Flushed),
     ) -> Flushed {
         let id = LineId::of(address);
         let Entry { line, extra } = self.lines.entry(id);
@@ -259,7 +265,7 @@ impl<X: Default> LineTracker<X> {
 
 impl<X> LineTracker<X> {
     /// The state of a line, if its page was ever touched.
-    pub fn line(&self, id: LineId) -> Option<&Line> {
+    pub fn line(&self, id: LineId) -> Option<&LineState> {
         self.lines.get(id).map(|entry| &entry.line)
     }
 
@@ -269,7 +275,7 @@ impl<X> LineTracker<X> {
     }
 
     /// All lines of touched pages, by file and offset.
-    pub fn lines(&self) -> impl Iterator<Item = (LineId, &Line)> {
+    pub fn lines(&self) -> impl Iterator<Item = (LineId, &LineState)> {
         self.lines.iter().map(|(id, entry)| (id, &entry.line))
     }
 
@@ -280,7 +286,7 @@ impl<X> LineTracker<X> {
     }
 
     /// Lines with bytes that the thread has put on their way and not waited for, and those bytes.
-    pub fn unfenced(&self, thread: ThreadIndex) -> impl Iterator<Item = (LineId, &Line, u64)> {
+    pub fn unfenced(&self, thread: ThreadIndex) -> impl Iterator<Item = (LineId, &LineState, u64)> {
         let state = self.threads.get(thread.index());
         let sent = state.map_or(&[][..], |state| &state.sent);
         sent.iter().filter_map(move |id| {
@@ -297,7 +303,7 @@ impl<X> LineTracker<X> {
 impl Contended {
     /// Bytes that a thread has put on their way.
     #[inline]
-    fn of(&self, id: LineId, line: &Line, thread: ThreadIndex) -> u64 {
+    fn of(&self, id: LineId, line: &LineState, thread: ThreadIndex) -> u64 {
         match line.flusher {
             Flusher::Nobody => 0,
             Flusher::One(one) if one == thread => line.pending,
@@ -311,7 +317,7 @@ impl Contended {
     }
 
     #[inline]
-    fn before_flush(&self, id: LineId, line: &Line, thread: ThreadIndex) -> Flushed {
+    fn before_flush(&self, id: LineId, line: &LineState, thread: ThreadIndex) -> Flushed {
         if line.dirty != 0 {
             return Flushed::Dirty(line.dirty);
         }
@@ -329,7 +335,7 @@ impl Contended {
     }
 
     /// The latest values of these bytes are no longer on their way: they were replaced.
-    fn supersede(&mut self, id: LineId, line: &mut Line, mask: u64) {
+    fn supersede(&mut self, id: LineId, line: &mut LineState, mask: u64) {
         line.pending &= !mask;
         line.ordered &= !mask;
         if line.flusher == Flusher::Several {
@@ -340,7 +346,7 @@ impl Contended {
 
     /// Puts bytes on their way on behalf of a thread; true if it did not know of the line.
     #[inline]
-    fn send(&mut self, id: LineId, line: &mut Line, thread: ThreadIndex, mask: u64) -> bool {
+    fn send(&mut self, id: LineId, line: &mut LineState, thread: ThreadIndex, mask: u64) -> bool {
         let before = line.pending;
         line.pending |= mask;
         match line.flusher {
@@ -377,7 +383,7 @@ impl Contended {
 
     /// A fence of the thread: what it had put on its way has arrived. True if that was anything.
     #[inline]
-    fn arrive(&mut self, id: LineId, line: &mut Line, thread: ThreadIndex) -> bool {
+    fn arrive(&mut self, id: LineId, line: &mut LineState, thread: ThreadIndex) -> bool {
         let done = self.of(id, line, thread) & line.pending;
         line.pending &= !done;
         line.ordered &= !done;
@@ -390,7 +396,7 @@ impl Contended {
         done != 0
     }
 
-    fn leave(&mut self, id: LineId, line: &mut Line, thread: ThreadIndex, done: u64) {
+    fn leave(&mut self, id: LineId, line: &mut LineState, thread: ThreadIndex, done: u64) {
         let Some(shares) = self.shares.get_mut(&id) else {
             return;
         };

@@ -1,0 +1,77 @@
+//! What recovery may make of the operations that a crash interrupted, and what a check saw of it.
+
+use super::crash_points::Phase;
+use crate::process::run::RunEnd;
+use serde::{Deserialize, Serialize};
+
+/// Operations that may be under way at once.
+pub const MAX_OVERLAPPING: usize = 4;
+
+/// Which operations of those before a suffix recovery rolled back, a bit for each. So 0 is that all
+/// are committed, however many they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RecoveryOutcome(pub u8);
+
+impl RecoveryOutcome {
+    pub const COMMITTED: RecoveryOutcome = RecoveryOutcome(0);
+
+    /// None of so many happened.
+    pub fn all_rolled_back(operations: usize) -> RecoveryOutcome {
+        RecoveryOutcome(((1_u32 << operations) - 1) as u8)
+    }
+
+    pub fn happened(self, operation: usize) -> bool {
+        self.0 & (1 << operation) == 0
+    }
+}
+
+/// A set of outcomes.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct OutcomeSet(u16);
+
+impl OutcomeSet {
+    pub const NONE: OutcomeSet = OutcomeSet(0);
+    pub const ALL: OutcomeSet = OutcomeSet(u16::MAX);
+    pub const COMMITTED: OutcomeSet = OutcomeSet(1);
+
+    pub fn with(self, outcome: RecoveryOutcome) -> OutcomeSet {
+        OutcomeSet(self.0 | 1 << outcome.0)
+    }
+
+    pub fn without(self, outcome: RecoveryOutcome) -> OutcomeSet {
+        OutcomeSet(self.0 & !(1 << outcome.0))
+    }
+
+    pub fn contains(self, outcome: RecoveryOutcome) -> bool {
+        self.meets(OutcomeSet::NONE.with(outcome))
+    }
+
+    /// Whether the two have a outcome in common.
+    pub fn meets(self, other: OutcomeSet) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub fn union(self, other: OutcomeSet) -> OutcomeSet {
+        OutcomeSet(self.0 | other.0)
+    }
+}
+
+/// A check, as far as a verdict needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Observed {
+    /// It is as it would be with these outcomes.
+    #[serde(rename = "worlds")]
+    pub outcomes: OutcomeSet,
+    pub end: RunEnd,
+}
+
+impl Observed {
+    /// Whether it is inconsistent for a crash in this phase.
+    pub fn fails(&self, phase: Phase) -> bool {
+        !self.outcomes.meets(phase.allowed())
+    }
+}
