@@ -81,7 +81,7 @@ fn layouts<'a>(files: &FileMedium<'a>) -> Vec<Layout<'a>> {
             .advance(&[], moment.order)
             .expect("nothing is written");
         let frontier = moment.frontier();
-        for cut in strategy.cuts(&frontier).take(STATES / files.points() + 1) {
+        for cut in strategy.cuts(frontier).take(STATES / files.points() + 1) {
             layouts.push(content.patch(&frontier.kept(&cut), 0));
         }
         ControlFlow::Continue(())

@@ -165,9 +165,10 @@ impl<M: Medium, C: Checker<Patch = M::Patch>> Exploration<'_, M, C> {
         causes: &mut Causes,
         explainer: &impl Explainer<C>,
     ) -> Result<Vec<Finding>, TestError> {
-        let facts = match causes.causes.is_empty() {
-            true => Facts::default(),
-            false => explainer.facts(),
+        let facts = if causes.causes.is_empty() {
+            Facts::default()
+        } else {
+            explainer.facts()
         };
         let orders = self.orders(causes);
         let checker = &mut self.checkers[0];
@@ -225,13 +226,13 @@ impl<M: Medium, C: Checker<Patch = M::Patch>> Exploration<'_, M, C> {
         let Some(last) = points.iter().max() else {
             return orders;
         };
-        self.medium.crash_points(&mut |moment, _| {
+        self.medium.crash_points(&mut |crash_point, _| {
             for (point, order) in points.iter().zip(&mut orders) {
-                if *point == moment.index {
-                    *order = moment.order;
+                if *point == crash_point.index {
+                    *order = crash_point.order;
                 }
             }
-            if moment.index < *last {
+            if crash_point.index < *last {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())

@@ -135,7 +135,7 @@ pub fn for_memory(
     chosen
 }
 
-/// Lists of operations that run after states at the moments that strategies look at: what is not run
+/// Lists of operations that run after states at the crash points that strategies look at: what is not run
 /// needs no reference, and a long recording has thousands of operations that none looks at.
 fn lists_after(
     strategies: &[Box<dyn states::Strategy>],
@@ -144,12 +144,12 @@ fn lists_after(
 ) -> FxHashSet<SuffixId> {
     let mut lists = FxHashSet::default();
     let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
-    walk.crash_points(|moment, _| {
+    walk.crash_points(|point, _| {
         if strategies
             .iter()
-            .any(|strategy| strategy.wants(moment.order))
+            .any(|strategy| strategy.wants(point.order))
         {
-            lists.insert(moment.phase.suffix());
+            lists.insert(point.phase.suffix());
         }
         ControlFlow::Continue(())
     });
@@ -250,8 +250,8 @@ fn are_few(prepared: &Prepared, plan: &TestPlan<'_>) -> bool {
     let mut left = BigUint::from(FEW_STATES);
     let mut are_few = true;
     let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
-    walk.crash_points(|moment, _| {
-        let count = moment.frontier().count();
+    walk.crash_points(|point, _| {
+        let count = point.frontier().count();
         are_few = count.exact && count.value <= left;
         if !are_few {
             return ControlFlow::Break(());
@@ -284,20 +284,20 @@ fn violations(
     let verbs = verbs(prepared);
     let mut lists = FxHashSet::default();
     let walk = Walk::new(&prepared.recording, &plan.operations, plan.model);
-    walk.crash_points(|moment, _| {
-        let operation = moment.phase.operation().map(|operation| operation as usize);
+    walk.crash_points(|point, _| {
+        let operation = point.phase.operation().map(|operation| operation as usize);
         let verb = operation.and_then(|index| verbs.get(index)).copied();
         let span = operation.map(|index| timeline.operations[index]);
         let wanted = planner.crash_point(&ConditionPoint {
-            order: moment.order,
+            order: point.order,
             operation: verb.unwrap_or(u32::MAX),
             begin: span.map_or(0, |span| span.begin),
-            returned: moment.returned,
-            issued: moment.issued,
-            durable: moment.durable,
+            returned: point.returned,
+            issued: point.issued,
+            durable: point.durable,
         });
         if wanted {
-            lists.insert(moment.phase.suffix());
+            lists.insert(point.phase.suffix());
         }
         ControlFlow::Continue(())
     });

@@ -107,13 +107,13 @@ pub fn build(settings: &Settings) -> Result<(), TargetError> {
         program: "sh".to_owned(),
         source,
     })?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(TargetError::Build {
-            command: line.clone(),
-            end: format!("ended with {status}"),
-        }),
+    if status.success() {
+        return Ok(());
     }
+    Err(TargetError::Build {
+        command: line.clone(),
+        end: format!("ended with {status}"),
+    })
 }
 
 fn path_with_ourselves() -> Option<OsString> {

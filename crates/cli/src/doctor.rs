@@ -36,9 +36,10 @@ pub fn run(output: &mut Output) -> std::io::Result<Ending> {
         };
         output.print(&line)?;
     }
-    Ok(match complete {
-        true => Exit::Clean.into(),
-        false => Exit::Usage.into(),
+    Ok(if complete {
+        Exit::Clean.into()
+    } else {
+        Exit::Usage.into()
     })
 }
 
@@ -94,13 +95,13 @@ fn clang(mode: Mode) -> Found {
     };
     let text = String::from_utf8_lossy(&output.stdout);
     let first = text.lines().next().unwrap_or_default();
-    match first.contains("version 19.") {
-        true => Fine(format!("{} ({first})", path.display())),
-        false => Missing(format!(
-            "{} is `{first}`; the plugin is for version 19 (`apt install clang-19`)",
-            path.display()
-        )),
+    if first.contains("version 19.") {
+        return Fine(format!("{} ({first})", path.display()));
     }
+    Missing(format!(
+        "{} is `{first}`; the plugin is for version 19 (`apt install clang-19`)",
+        path.display()
+    ))
 }
 
 fn library(file: &'static str) -> Found {

@@ -135,9 +135,10 @@ fn summary(inferred: &Inferred, seconds: f64) -> String {
         .iter()
         .map(|(what, count)| format!("{count} {what}"))
         .collect();
-    let missed = match missed.is_empty() {
-        true => "everything was followed".to_owned(),
-        false => format!("not followed: {}", missed.join(", ")),
+    let missed = if missed.is_empty() {
+        "everything was followed".to_owned()
+    } else {
+        format!("not followed: {}", missed.join(", "))
     };
     format!(
         "{} conditions and {} guardian words from {} hints; {} instructions, {} reads and {} \

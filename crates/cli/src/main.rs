@@ -85,9 +85,10 @@ fn start() -> Ending {
         Err(error) => {
             // Help goes to standard output and is no error; a closed pipe is nobody's fault.
             let _ = error.print();
-            return match error.use_stderr() {
-                true => Exit::Usage.into(),
-                false => Exit::Clean.into(),
+            return if error.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                Exit::Clean.into()
             };
         }
     };

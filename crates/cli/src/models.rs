@@ -36,9 +36,10 @@ fn list(output: &mut Output) -> std::io::Result<()> {
     let width = widest.unwrap_or_default();
     for name in Model::NAMES {
         let model = Model::builtin(name).expect("it is listed");
-        let default = match name == Model::DEFAULT {
-            true => " (default)",
-            false => "",
+        let default = if name == Model::DEFAULT {
+            " (default)"
+        } else {
+            ""
         };
         output.print(&format!("{name:width$}  {}{default}\n", model.summary()))?;
     }

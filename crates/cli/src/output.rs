@@ -80,9 +80,10 @@ impl Output {
     }
 
     fn styled(&self, colour: &str, word: &str) -> String {
-        match self.colours_on_stderr() {
-            true => format!("\x1b[1;{colour}m{word}\x1b[0m"),
-            false => word.to_owned(),
+        if self.colours_on_stderr() {
+            format!("\x1b[1;{colour}m{word}\x1b[0m")
+        } else {
+            word.to_owned()
         }
     }
 

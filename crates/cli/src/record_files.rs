@@ -45,9 +45,10 @@ pub fn run(
     };
     let recorded = record::record_files(&options, &arguments.out)?;
     tell(&arguments.out, folder, &recorded, output);
-    Ok(match arguments.exit_status {
-        true => Ending::Targets(end(recorded.ended).code()),
-        false => Exit::Clean.into(),
+    Ok(if arguments.exit_status {
+        Ending::Targets(end(recorded.ended).code())
+    } else {
+        Exit::Clean.into()
     })
 }
 

@@ -34,9 +34,10 @@ pub fn run(
         return Err(ShowError::NotOfFiles("kinds of events (--kind)"));
     }
     let recording = FileRecording::open(folder)?;
-    match arguments.stats {
-        true => output.print(&statistics(&recording))?,
-        false => calls(&recording, arguments, output)?,
+    if arguments.stats {
+        output.print(&statistics(&recording))?
+    } else {
+        calls(&recording, arguments, output)?
     }
     for problem in recording.problems() {
         output.warn(&problem.to_string());

@@ -56,12 +56,11 @@ pub fn run(path: &Path, output: &mut Output) -> Result<(), GraphError> {
             graph.title
         );
     }
-    match list.is_empty() {
-        true => Err(GraphError::NoGraph {
-            path: path.to_owned(),
-        }),
-        false => print(&list, output),
+    if list.is_empty() {
+        let path = path.to_owned();
+        return Err(GraphError::NoGraph { path });
     }
+    print(&list, output)
 }
 
 fn read(folder: &Path) -> Result<Graph, GraphError> {

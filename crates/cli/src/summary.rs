@@ -54,9 +54,12 @@ recorded.)";
 
 fn nothing_ran(facts: &Facts<'_>) -> Option<String> {
     let failed_early = matches!(facts.ended.end, End::Exited(126 | 127));
-    (facts.level != Level::Off).then(|| match failed_early {
-        true => "nothing was recorded: the command could not be run".to_owned(),
-        false => NOT_INSTRUMENTED.to_owned(),
+    (facts.level != Level::Off).then(|| {
+        if failed_early {
+            "nothing was recorded: the command could not be run".to_owned()
+        } else {
+            NOT_INSTRUMENTED.to_owned()
+        }
     })
 }
 

@@ -83,12 +83,13 @@ pub fn words(model: Model, cause: &Cause, needed: &[Location]) -> (String, Strin
     };
     match cause.kind {
         CauseKind::Ordering => {
-            let help = match cause.fixed_by_persisting {
-                true => format!(
+            let help = if cause.fixed_by_persisting {
+                format!(
                     "{fix} after the store at {lines} makes every failing state of this \
                      finding impossible (checked on this recording)"
-                ),
-                false => format!("make the store at {lines} durable before this one"),
+                )
+            } else {
+                format!("make the store at {lines} durable before this one")
             };
             (
                 "this store can be durable before one that it needs".to_owned(),
@@ -129,7 +130,7 @@ fn differences<'a>(
 ) -> Seen {
     let list = plan.suffixes.get(cause.state.phase.suffix());
     let operation = |line: usize| list.text.lines().nth(line).unwrap_or("").trim();
-    // The world that it resembles the longest shows best where it leaves all.
+    // The outcome that it resembles the longest shows best where it leaves all.
     let difference = |reference: &'a Reference| first_difference(&reference.stdout, &ended.stdout);
     let nearest = match cause.kind {
         CauseKind::Durability => difference(&references.committed),
@@ -158,8 +159,8 @@ fn differences<'a>(
     let (wanted, said) = match cause.kind {
         CauseKind::Durability => (vec![tell(at, expected)], tell(at, found)),
         CauseKind::Ordering | CauseKind::Atomicity => {
-            let worlds: Vec<&[u8]> = references.all().map(|one| &one.stdout[..]).collect();
-            contradictions(&worlds, &ended.stdout, tell)
+            let outcomes: Vec<&[u8]> = references.all().map(|one| &one.stdout[..]).collect();
+            contradictions(&outcomes, &ended.stdout, tell)
         }
     };
     let absent = absent(references, list.text.as_str());
@@ -176,26 +177,29 @@ fn differences<'a>(
     }
 }
 
-/// What each world would print and what was found instead: in one line that contradicts all of them
-/// if there is one, otherwise in the first of each. In a line that only some worlds print otherwise, it
+/// What each outcome would print and what was found instead: in one line that contradicts all of them
+/// if there is one, otherwise in the first of each. In a line that only some outcomes print otherwise, it
 /// would look as if nothing were wrong.
 fn contradictions(
-    worlds: &[&[u8]],
+    outcomes: &[&[u8]],
     found: &[u8],
     tell: impl Fn(usize, Option<&[u8]>) -> String,
 ) -> (Vec<String>, String) {
-    let printed: Vec<Vec<&[u8]>> = worlds.iter().map(|world| lines(world).collect()).collect();
+    let printed: Vec<Vec<&[u8]>> = outcomes
+        .iter()
+        .map(|outcome| lines(outcome).collect())
+        .collect();
     let found: Vec<&[u8]> = lines(found).collect();
     let line = |all: &[&'_ [u8]], at: usize| all.get(at).map(|line| line.to_vec());
-    let differs = |world: &Vec<&[u8]>, at: usize| line(world, at) != line(&found, at);
+    let differs = |outcome: &Vec<&[u8]>, at: usize| line(outcome, at) != line(&found, at);
     let longest = printed.iter().chain([&found]).map(Vec::len).max();
     let mut all = 0..longest.unwrap_or(0);
-    let common = all.find(|at| printed.iter().all(|world| differs(world, *at)));
+    let common = all.find(|at| printed.iter().all(|outcome| differs(outcome, *at)));
     let (mut wanted, mut said): (Vec<String>, Vec<String>) = Default::default();
-    for world in &printed {
-        let first = (0..world.len().max(found.len())).find(|at| differs(world, *at));
+    for outcome in &printed {
+        let first = (0..outcome.len().max(found.len())).find(|at| differs(outcome, *at));
         let Some(at) = common.or(first) else { continue };
-        for (told, side) in [(&mut wanted, world), (&mut said, &found)] {
+        for (told, side) in [(&mut wanted, outcome), (&mut said, &found)] {
             let line = tell(at, side.get(at).copied());
             if !told.contains(&line) {
                 told.push(line);
@@ -226,11 +230,11 @@ fn absent(references: &References, list: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn told(worlds: [&str; 2], found: &str) -> (Vec<String>, String) {
+    fn told(outcomes: [&str; 2], found: &str) -> (Vec<String>, String) {
         let tell = |line: usize, side: Option<&[u8]>| {
             format!("{line}: {}", side.map_or("nothing".to_owned(), text))
         };
-        contradictions(&worlds.map(str::as_bytes), found.as_bytes(), tell)
+        contradictions(&outcomes.map(str::as_bytes), found.as_bytes(), tell)
     }
 
     #[test]

@@ -7,3 +7,4 @@
 pub mod asm;
 pub mod helpers;
 pub mod paths;
+pub mod stored_types;

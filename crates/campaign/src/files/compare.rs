@@ -50,9 +50,10 @@ fn compare(layout: &Layout<'_>, folder: &Path) -> io::Result<Option<(String, &'s
         return Ok(Some((path.display().to_string(), "nobody made it")));
     }
     for item in layout.items.iter().skip(1) {
-        let found = match there.contains(&item.path) {
-            false => Some("it is not there"),
-            true => differs(item, &folder.join(&item.path))?,
+        let found = if there.contains(&item.path) {
+            differs(item, &folder.join(&item.path))?
+        } else {
+            Some("it is not there")
         };
         if let Some(what) = found {
             return Ok(Some((item.path.display().to_string(), what)));

@@ -34,9 +34,10 @@ const ROOM: u64 = 4;
 /// Before anything is run: can it be done here?
 pub fn is_possible(file_system: FileSystem) -> Result<(), FilesError> {
     let lacks = Lab::lacks(&[file_system]);
-    match lacks.is_empty() {
-        true => Ok(()),
-        false => Err(LabError::Needs(lacks).into()),
+    if lacks.is_empty() {
+        Ok(())
+    } else {
+        Err(LabError::Needs(lacks).into())
     }
 }
 

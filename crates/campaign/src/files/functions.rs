@@ -63,14 +63,16 @@ impl<'r> Functions<'r> {
 
     fn frame(&mut self, frame: &'r StackFrame) -> calls::StackFrame {
         let is_interpreter = is_interpreter(&frame.module);
-        let key = match is_interpreter {
-            true => (frame.module.as_str(), ""),
-            false => (frame.module.as_str(), frame.function.as_str()),
+        let key = if is_interpreter {
+            (frame.module.as_str(), "")
+        } else {
+            (frame.module.as_str(), frame.function.as_str())
         };
         let function = *self.numbers.entry(key).or_insert_with(|| {
-            self.names.push(match is_interpreter {
-                true => &frame.module,
-                false => &frame.function,
+            self.names.push(if is_interpreter {
+                &frame.module
+            } else {
+                &frame.function
             });
             FunctionId(self.names.len() as u32 - 1)
         });

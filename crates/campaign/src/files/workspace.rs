@@ -85,9 +85,10 @@ impl<'s> Workspace<'s> {
         let words = self.run.fill(&[(Placeholder::Dir, folder)]);
         let first = words.first().cloned();
         let rest = words.iter().skip(1).map(|word| {
-            let moved = match self.in_place {
-                true => None,
-                false => below(&self.original, word, self.run.folder(), Path::new("")),
+            let moved = if self.in_place {
+                None
+            } else {
+                below(&self.original, word, self.run.folder(), Path::new(""))
             };
             match moved {
                 Some(rest) if rest.as_os_str().is_empty() => folder.to_owned(),
@@ -109,9 +110,10 @@ impl<'s> Workspace<'s> {
 
     /// Puts what the workload begins with into an empty folder.
     pub fn copy_into(&self, empty: &Path) -> io::Result<()> {
-        match self.existed {
-            true => crashpoint_blockdev::copy_folder(&self.source, empty),
-            false => Ok(()),
+        if self.existed {
+            crashpoint_blockdev::copy_folder(&self.source, empty)
+        } else {
+            Ok(())
         }
     }
 
@@ -137,22 +139,23 @@ impl<'s> Workspace<'s> {
             .arg(&self.folder)
             .output();
         let copied = copied.map_err(io_error(Path::new("cp")))?;
-        match copied.status.success() {
-            true => Ok(()),
-            false => Err(FilesError::Copy {
-                path: self.source.clone(),
-                said: String::from_utf8_lossy(&copied.stderr).trim().to_owned(),
-            }),
+        if copied.status.success() {
+            return Ok(());
         }
+        Err(FilesError::Copy {
+            path: self.source.clone(),
+            said: String::from_utf8_lossy(&copied.stderr).trim().to_owned(),
+        })
     }
 
     /// Runs the workload from the beginning and records it.
     pub fn record(&self, out: &Path, stacks: bool) -> Result<FileRecording, FilesError> {
         self.fresh()?;
         let mut command = self.command();
-        let directory = match self.run.folder().as_os_str().is_empty() {
-            true => std::env::current_dir().map_err(io_error(Path::new(".")))?,
-            false => std::path::absolute(self.run.folder()).map_err(io_error(self.run.folder()))?,
+        let directory = if self.run.folder().as_os_str().is_empty() {
+            std::env::current_dir().map_err(io_error(Path::new(".")))?
+        } else {
+            std::path::absolute(self.run.folder()).map_err(io_error(self.run.folder()))?
         };
         // A program with a relative path is found from where it runs.
         let program = Path::new(&command[0]);

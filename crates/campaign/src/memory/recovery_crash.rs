@@ -97,14 +97,14 @@ impl RecoveryCrash<'_> {
         let mut applied = 0;
         let mut sample = Vec::new();
         let walk = Walk::new(plan.recording, &plan.operations, plan.model);
-        walk.crash_points(|moment, _| {
-            for id in &moment.durable[applied..] {
+        walk.crash_points(|point, _| {
+            for id in &point.durable[applied..] {
                 image.apply(&self.timeline.nodes[id.index()]);
             }
-            applied = moment.durable.len();
-            if moment.index % stride == 0 && moment.phase != Phase::Opening {
+            applied = point.durable.len();
+            if point.index % stride == 0 && point.phase != Phase::Opening {
                 sample.push(Crashed {
-                    phase: moment.phase,
+                    phase: point.phase,
                     image: image.clone(),
                 });
             }

@@ -56,9 +56,10 @@ pub fn run(arguments: &Verify, output: &mut Output) -> Result<Ending, ModelsErro
         LitmusOutcome::Compared(comparison) => !comparison.holes.is_empty(),
         LitmusOutcome::Failed(_) => false,
     });
-    Ok(match holes {
-        true => Exit::Findings.into(),
-        false => Exit::Clean.into(),
+    Ok(if holes {
+        Exit::Findings.into()
+    } else {
+        Exit::Clean.into()
     })
 }
 
@@ -192,9 +193,10 @@ fn hole_text(hole: &Hole) -> String {
         Some(call) => format!(" and before the return of `{call}`"),
         None => String::new(),
     };
-    let lost = match hole.allowed_earlier {
-        true => " (allowed only earlier: something durable was lost)",
-        false => "",
+    let lost = if hole.allowed_earlier {
+        " (allowed only earlier: something durable was lost)"
+    } else {
+        ""
     };
     format!(
         "forbidden but seen{lost}: {}\n    {after}{before}; {} images, {}, {}",

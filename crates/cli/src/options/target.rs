@@ -82,13 +82,15 @@ impl TargetOptions {
             build: self.build,
             run: run.or(self.driver.map(|driver| driver.0)),
             create: self.create.map(|create| create.0),
-            pm: match self.pm.is_empty() {
-                true => base.pm,
-                false => self.pm.into_iter().map(|word| word.0).collect(),
+            pm: if self.pm.is_empty() {
+                base.pm
+            } else {
+                self.pm.into_iter().map(|word| word.0).collect()
             },
-            operation: match self.operation.is_empty() {
-                true => base.operation,
-                false => self.operation,
+            operation: if self.operation.is_empty() {
+                base.operation
+            } else {
+                self.operation
             },
             model: self.model.map_or(base.model, |model| model.0),
             dir: self.dir,

@@ -99,13 +99,11 @@ pub fn place(recording: &FileRecording, call: &Call<'_>) -> Option<Location> {
 /// The call stack of a call, unless it is all an interpreter's.
 pub fn stack(recording: &FileRecording, call: &Call<'_>) -> Vec<Frame> {
     let frames = recording.frames(call.stack);
-    match frames
-        .iter()
-        .all(|one| is_helper(one) || one.source.is_none())
-    {
-        true => Vec::new(),
-        false => frames.iter().map(frame).collect(),
+    let tells_nothing = |one: &Recorded| is_helper(one) || one.source.is_none();
+    if frames.iter().all(tells_nothing) {
+        return Vec::new();
     }
+    frames.iter().map(frame).collect()
 }
 
 pub fn spot(recording: &FileRecording, call: &Call<'_>) -> Spot {

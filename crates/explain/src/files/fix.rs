@@ -130,7 +130,7 @@ fn is_name(kind: &MicroOpKind<'_>) -> bool {
     }
 }
 
-/// Whether another model lets the same be lost at the same moment, with the same result.
+/// Whether another model lets the same be lost at the same crash point, with the same result.
 ///
 /// Two states are tried: all that can be kept without what was lost, and the least that goes with
 /// what was kept. Where neither fails, it is not possible there as it is here.
@@ -149,11 +149,11 @@ pub fn is_possible_on<'a>(
     let among = |ops: &[&MicroOp<'_>], op: &MicroOp<'_>| ops.iter().any(|one| is_same(one, op));
     let mut content = other.before();
     let mut found = Ok(false);
-    other.crash_points(&mut |moment, _| {
-        if moment.order < order {
+    other.crash_points(&mut |point, _| {
+        if point.order < order {
             return ControlFlow::Continue(());
         }
-        let frontier = moment.frontier();
+        let frontier = point.frontier();
         let pending = frontier.chains.iter().flat_map(|chain| &chain.nodes);
         let (mut gone, mut there) = (Vec::new(), Vec::new());
         for id in pending {
@@ -172,9 +172,7 @@ pub fn is_possible_on<'a>(
         if lost.iter().any(is_kept) {
             return ControlFlow::Break(());
         }
-        found = content
-            .advance(moment.durable, moment.order)
-            .map(|()| false);
+        found = content.advance(point.durable, point.order).map(|()| false);
         for cut in [frontier.without(&gone), frontier.with(&there)] {
             let kept = frontier.kept(&cut);
             if found.is_err() || gone.iter().any(|id| kept.contains(id)) {
