@@ -99,7 +99,7 @@ impl<'a> Teller<'_, 'a> {
         let call = self.call(node);
         let place = words::place(self.recording, call);
         place.unwrap_or_else(|| {
-            let name = call.text.split('(').next().unwrap_or_default();
+            let name = call.name();
             let digits = |c: char| if c.is_ascii_digit() { '#' } else { c };
             let path: String = self.op(node).path.chars().map(digits).collect();
             Location {
