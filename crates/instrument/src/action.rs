@@ -1,11 +1,15 @@
 //! What an instruction does that a hook must report.
 //!
-//! Every opcode and every intrinsic is sorted here, once, before anything is inserted. An access
-//! that cannot be to persistent memory is [`Action::Nothing`]: locals, thread-local variables,
-//! constants, and globals smaller than a page (a program may map a pool over a page-sized one).
+//! Every instruction is sorted here, once, before anything is inserted: by its opcode
+//! ([`OpcodeClass`]), intrinsics by their names. A machine intrinsic that is not listed and may write
+//! to persistent memory is [`Action::Opaque`]; other intrinsics that are not listed are taken to
+//! access nothing. An access that cannot be to persistent memory is [`Action::Nothing`]: locals,
+//! thread-local variables, constants, and globals smaller than a page (a program may map a pool over
+//! a page-sized one).
 
 use crate::library::{self, SyncCall, Write};
 use crate::llvm::{self, Type, Value};
+use crate::opcode::OpcodeClass;
 use crate::reads;
 use crashpoint_abi::record::{FenceKind, FlushKind, StoreKind};
 use crashpoint_program::asm::{self, Assembly, Effect};
@@ -55,29 +59,27 @@ pub struct CallAction {
 
 impl Action {
     pub fn of(module: llvm::Module, instruction: Value) -> Action {
-        match instruction.opcode() {
-            LLVMOpcode::LLVMLoad => {
+        match OpcodeClass::of(instruction.opcode()) {
+            OpcodeClass::Load => {
                 if may_be_persistent(module, instruction.operand(0)) {
                     Action::Load
                 } else {
                     Action::Nothing
                 }
             }
-            LLVMOpcode::LLVMStore => store(module, instruction),
-            LLVMOpcode::LLVMAtomicRMW => Action::ReadModifyWrite,
-            LLVMOpcode::LLVMAtomicCmpXchg => Action::CompareExchange,
-            LLVMOpcode::LLVMFence => {
+            OpcodeClass::Store => store(module, instruction),
+            OpcodeClass::ReadModifyWrite => Action::ReadModifyWrite,
+            OpcodeClass::CompareExchange => Action::CompareExchange,
+            OpcodeClass::Fence => {
                 if is_machine_fence(instruction) {
                     Action::Fence(FenceKind::Mfence)
                 } else {
                     Action::Nothing
                 }
             }
-            LLVMOpcode::LLVMLandingPad => Action::LandingPad,
-            LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr => {
-                call(module, instruction)
-            }
-            _ => Action::Nothing,
+            OpcodeClass::LandingPad => Action::LandingPad,
+            OpcodeClass::Call => call(module, instruction),
+            OpcodeClass::NoMemory => Action::Nothing,
         }
     }
 
@@ -391,14 +393,18 @@ fn writes_somewhere(module: llvm::Module, call: Value) -> bool {
 /// The pointers through which an instruction accesses memory, for the roots of the flow stream.
 pub fn accessed(module: llvm::Module, action: &Action, instruction: Value) -> Vec<Value> {
     let argument = |index: u32| instruction.operand(index);
-    match instruction.opcode() {
-        LLVMOpcode::LLVMLoad => return vec![instruction.operand(0)],
-        LLVMOpcode::LLVMStore => return vec![instruction.operand(1)],
-        LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg => {
-            return vec![instruction.operand(0)];
+    match OpcodeClass::of(instruction.opcode()) {
+        OpcodeClass::Store => vec![argument(1)],
+        OpcodeClass::Load | OpcodeClass::ReadModifyWrite | OpcodeClass::CompareExchange => {
+            vec![argument(0)]
         }
-        _ => {}
+        OpcodeClass::Call => accessed_by_call(module, action, instruction),
+        OpcodeClass::Fence | OpcodeClass::LandingPad | OpcodeClass::NoMemory => Vec::new(),
     }
+}
+
+fn accessed_by_call(module: llvm::Module, action: &Action, instruction: Value) -> Vec<Value> {
+    let argument = |index: u32| instruction.operand(index);
     match action {
         Action::Flush(_) => vec![argument(0)],
         Action::Intrinsic { pointer, .. } => vec![argument(*pointer)],
@@ -419,7 +425,17 @@ pub fn accessed(module: llvm::Module, action: &Action, instruction: Value) -> Ve
             let all = written.into_iter().chain(copied).chain(read);
             all.map(argument).collect()
         }
-        _ => match intrinsic_name(instruction) {
+        Action::Nothing
+        | Action::Load
+        | Action::Store(_)
+        | Action::ReadModifyWrite
+        | Action::CompareExchange
+        | Action::Fence(_)
+        | Action::Memory
+        | Action::Read
+        | Action::Opaque
+        | Action::LandingPad
+        | Action::ReturnsTwice => match intrinsic_name(instruction) {
             Some(name) if is_memory_intrinsic(&name) => {
                 let from = (!name.starts_with("llvm.memset.")).then(|| argument(1));
                 std::iter::once(argument(0)).chain(from).collect()
@@ -434,7 +450,7 @@ pub fn accessed(module: llvm::Module, action: &Action, instruction: Value) -> Ve
             {
                 vec![argument(0)]
             }
-            _ => Vec::new(),
+            Some(_) | None => Vec::new(),
         },
     }
 }

@@ -22,6 +22,7 @@ mod llvm;
 mod lower;
 mod mode;
 mod object;
+mod opcode;
 mod quiet;
 mod reads;
 

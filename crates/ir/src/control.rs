@@ -52,20 +52,4 @@ impl ControlDependence {
     pub fn of(&self, block: BlockId) -> &[Dependence] {
         &self.on[block.index()]
     }
-
-    /// The branches that a block depends on, directly or through the branches themselves, in order.
-    pub fn transitive(&self, block: BlockId) -> Vec<BlockId> {
-        let mut found = Vec::new();
-        let mut work = vec![block];
-        while let Some(block) = work.pop() {
-            for dependence in self.of(block) {
-                if !found.contains(&dependence.branch) {
-                    found.push(dependence.branch);
-                    work.push(dependence.branch);
-                }
-            }
-        }
-        found.sort();
-        found
-    }
 }

@@ -8,10 +8,7 @@ pub const INFO: RuleInfo = RuleInfo {
     id: "double-log",
     title: "a range logged twice in one transaction",
     severity: Severity::Warning,
-    manual: MANUAL,
-};
-
-const MANUAL: &str = "\
+    manual: "\
 A call that logs a range of which every byte was logged before in the same transaction, or belongs \
 to an object that was allocated in it. The first log entry (or the absence of the object before) is \
 all that a rollback needs.
@@ -42,7 +39,8 @@ is reported with that call path, though it may need to log with another.
     [rules.double-log]
     enabled = true
     severity = \"warning\"
-";
+",
+};
 
 pub(crate) struct DoubleLog {
     pub(crate) severity: Severity,

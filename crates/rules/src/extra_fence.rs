@@ -12,10 +12,7 @@ pub const INFO: RuleInfo = RuleInfo {
     id: "extra-fence",
     title: "a fence with nothing to wait for",
     severity: Severity::Warning,
-    manual: MANUAL,
-};
-
-const MANUAL: &str = "\
+    manual: "\
 An sfence or mfence whose thread has executed no flush and no non-temporal store since its last \
 fence. Ordinary stores need no fence among themselves on x86: they become visible in program \
 order, and become durable only by flushes.
@@ -44,7 +41,8 @@ reported wrongly: `mfence = \"never\"` leaves all of them out.
     severity = \"warning\"
     share = 0.5             # of the executions
     mfence = \"one-thread\"   # or \"always\", \"never\"
-";
+",
+};
 
 const HELP: &str = "remove the fence; one after the last flush is enough";
 

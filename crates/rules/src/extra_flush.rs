@@ -11,10 +11,7 @@ pub const INFO: RuleInfo = RuleInfo {
     id: "extra-flush",
     title: "a flush of a clean or already flushed line",
     severity: Severity::Warning,
-    manual: MANUAL,
-};
-
-const MANUAL: &str = "\
+    manual: "\
 A flush of a cache line that no store has touched since it was last flushed. It costs as much as \
 any other flush, and with clflush or clflushopt the next access misses the cache.
 
@@ -47,7 +44,8 @@ is no longer counted once they are.
     severity = \"warning\"
     share = 0.5           # of the executions
     untouched = true      # count lines that were never stored to
-";
+",
+};
 
 /// Why a flush was superfluous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

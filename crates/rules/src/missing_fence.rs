@@ -10,10 +10,7 @@ pub const INFO: RuleInfo = RuleInfo {
     id: "missing-fence",
     title: "a flush that no fence waits for",
     severity: Severity::Error,
-    manual: MANUAL,
-};
-
-const MANUAL: &str = "\
+    manual: "\
 A flush by clflushopt or clwb, or a non-temporal store, after which its thread executes no fence \
 (sfence, mfence, or a locked instruction) until the recording ends. The line may still be on its \
 way when the power fails, though the program went on as if it were safe.
@@ -38,7 +35,8 @@ any later fence of the thread; that takes a test of crash states.
     [rules.missing-fence]
     enabled = true
     severity = \"error\"
-";
+",
+};
 
 const HELP: &str = "execute sfence after the flush, before the operation counts as done";
 

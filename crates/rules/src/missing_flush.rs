@@ -9,10 +9,7 @@ pub const INFO: RuleInfo = RuleInfo {
     id: "missing-flush",
     title: "a store that is never flushed",
     severity: Severity::Error,
-    manual: MANUAL,
-};
-
-const MANUAL: &str = "\
+    manual: "\
 A store to persistent memory whose cache line is not flushed afterwards, until the recording ends. \
 After a power failure the old value may be back.
 
@@ -41,7 +38,8 @@ reported: they may have been interrupted.
     [rules.missing-flush]
     enabled = true
     severity = \"error\"
-";
+",
+};
 
 const HELP: &str = "flush the cache line after the store (clwb, clflushopt or clflush) and fence \
 before anything depends on it";

@@ -9,10 +9,7 @@ pub const INFO: RuleInfo = RuleInfo {
     id: "unlogged-update",
     title: "a change in a transaction without logging",
     severity: Severity::Error,
-    manual: MANUAL,
-};
-
-const MANUAL: &str = "\
+    manual: "\
 A store to persistent memory in a transaction, to bytes that were neither logged before in the same \
 transaction nor belong to an object that was allocated in it. If the transaction aborts, or the \
 power fails before it commits, the old value does not come back.
@@ -40,7 +37,8 @@ are reported.
     [rules.unlogged-update]
     enabled = true
     severity = \"error\"
-";
+",
+};
 
 pub(crate) struct UnloggedUpdate {
     pub(crate) severity: Severity,

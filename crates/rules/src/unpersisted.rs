@@ -9,10 +9,7 @@ pub const INFO: RuleInfo = RuleInfo {
     id: "unpersisted",
     title: "data in persistent memory that is never persisted",
     severity: Severity::Warning,
-    manual: MANUAL,
-};
-
-const MANUAL: &str = "\
+    manual: "\
 A place in persistent memory that nothing in the recording ever persists, or that is used as a \
 lock: a counter, a hint, a mutex. If it need not survive a crash, it is in the wrong memory, which \
 is slower than ordinary memory and wears out; if it must survive, its flushes are missing.
@@ -37,7 +34,8 @@ PMEMmutex does) is reported too.
     [rules.unpersisted]
     enabled = true
     severity = \"warning\"
-";
+",
+};
 
 const HELP: &str = "if the value is not needed after a crash, keep it in ordinary memory; if it \
 is, flush it after each store";

@@ -16,6 +16,7 @@ mod format;
 mod merge_stores;
 mod problem;
 mod reader;
+mod system_call;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -25,6 +26,7 @@ pub use format::{FORMAT_VERSION, ProgramEnd, RawFrame, Start};
 pub use merge_stores::{MERGED_FOLDER, MergeStoresError, merge_stores};
 pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind, Remark};
 pub use reader::FileRecording;
+pub use system_call::{CallOrigin, SystemCall};
 pub use writer::Writer;
 
 use serde::{Deserialize, Serialize};
@@ -52,15 +54,6 @@ impl StackId {
     pub const NONE: StackId = StackId(u32::MAX);
 }
 
-/// The number of a system call on x86-64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SystemCall(pub u16);
-
-impl SystemCall {
-    /// None: a store into a mapping, as the program itself recorded it.
-    pub const STORE: SystemCall = SystemCall(u16::MAX);
-}
-
 /// One system call that mattered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call<'a> {
@@ -72,6 +65,7 @@ pub struct Call<'a> {
     pub number: SystemCall,
     pub stack: StackId,
     /// As in a report: `rename("CURRENT.tmp", "CURRENT")`; paths as seen from the watched folder.
+    /// For people alone: [`Call::origin`] and [`Call::name`] say what it was.
     #[serde(borrow)]
     pub text: &'a str,
     #[serde(borrow)]

@@ -14,9 +14,10 @@
 //! Nothing that is read is trusted, and nothing is dropped in silence: a damaged stream is read up
 //! to the damage, and a [`Problem`] tells where, why, and what to do.
 //!
-//! **Architecture invariant:** this crate never writes to a recording that it reads, except for
-//! [`program::save_models`], and knows nothing of persistence or of rules. The only
-//! unsafe code is the memory mapping in `mapped`.
+//! **Architecture invariant:** only two functions change a recording that is there already:
+//! [`program::save_models`] adds the models to it, and [`files::merge_stores()`] puts stores between
+//! its calls. The crate knows nothing of persistence or of rules. The only unsafe code is the memory
+//! mapping in `mapped`.
 #![deny(unsafe_code)]
 
 mod contexts;

@@ -87,13 +87,6 @@ impl Recording {
         &self.threads[index.index()]
     }
 
-    /// The thread with this number in a process, as in the object of a `Create` or `Join`.
-    pub fn find_thread(&self, process: ProcessIndex, number: u64) -> Option<ThreadIndex> {
-        let key = |thread: &ThreadInfo| (thread.process, u64::from(thread.number));
-        let found = self.threads.binary_search_by_key(&(process, number), key);
-        found.ok().map(|index| ThreadIndex(index as u32))
-    }
-
     /// All ordered events of all streams, merged. Each call starts from the beginning.
     pub fn events(&self) -> Events<'_> {
         Events::new(self)

@@ -2,29 +2,47 @@
 
 use crashpoint_abi::record::Payload;
 
-/// How much was recorded. Counts are of records, before any is split over mappings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    pub stores: u64,
-    pub fills: u64,
-    pub loads: u64,
-    pub flushes: u64,
-    pub fences: u64,
-    pub opaques: u64,
-    pub calls: u64,
-    pub returns: u64,
-    pub synchronisations: u64,
-    pub maps: u64,
-    pub unmaps: u64,
-    pub msyncs: u64,
-    /// Switches between call stacks, and definitions of new ones.
-    pub context_switches: u64,
-    pub context_definitions: u64,
-    /// Bytes of all records of the PM streams, call stacks included, headers not.
-    pub pm_bytes: u64,
-    /// Bytes of values in stores.
-    pub value_bytes: u64,
-    pub flow_bytes: u64,
+/// A struct of counters that can be added up.
+macro_rules! counters {
+    ($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl $name {
+            pub(crate) fn add(&mut self, other: &$name) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// How much was recorded. Counts are of records, before any is split over mappings.
+    pub struct Statistics {
+        pub stores,
+        pub fills,
+        pub loads,
+        pub flushes,
+        pub fences,
+        pub opaques,
+        pub calls,
+        pub returns,
+        pub synchronisations,
+        pub maps,
+        pub unmaps,
+        pub msyncs,
+        /// Switches between call stacks, and definitions of new ones.
+        pub context_switches,
+        pub context_definitions,
+        /// Bytes of all records of the PM streams, call stacks included, headers not.
+        pub pm_bytes,
+        /// Bytes of values in stores.
+        pub value_bytes,
+        pub flow_bytes,
+    }
 }
 
 impl Statistics {
@@ -49,53 +67,6 @@ impl Statistics {
             Payload::DefineContext { .. } => &mut self.context_definitions,
         };
         *counter += 1;
-    }
-
-    pub(crate) fn add(&mut self, other: &Statistics) {
-        for (into, from) in self.fields().into_iter().zip(other.clone().fields()) {
-            *into += *from;
-        }
-    }
-
-    fn fields(&mut self) -> [&mut u64; 17] {
-        let Statistics {
-            stores,
-            fills,
-            loads,
-            flushes,
-            fences,
-            opaques,
-            calls,
-            returns,
-            synchronisations,
-            maps,
-            unmaps,
-            msyncs,
-            context_switches,
-            context_definitions,
-            pm_bytes,
-            value_bytes,
-            flow_bytes,
-        } = self;
-        [
-            stores,
-            fills,
-            loads,
-            flushes,
-            fences,
-            opaques,
-            calls,
-            returns,
-            synchronisations,
-            maps,
-            unmaps,
-            msyncs,
-            context_switches,
-            context_definitions,
-            pm_bytes,
-            value_bytes,
-            flow_bytes,
-        ]
     }
 
     /// All ordered events.

@@ -11,9 +11,8 @@ use crate::stream::{self, Cut, Header, Scan, Stream};
 use crate::{
     ContextId, FileIndex, Problem, ProblemKind, ProcessIndex, Recording, SiteId, ThreadInfo,
 };
+use rayon::prelude::*;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A stream on its way into the recording.
 pub(crate) struct Draft {
@@ -121,44 +120,16 @@ fn intern(
     numbers
 }
 
-/// Below this, starting threads takes longer than scanning.
+/// Below this, waking threads takes longer than scanning.
 const SMALL_BYTES: usize = 1 << 20;
 
 /// Scans all streams, several at a time.
 pub(crate) fn scan_all(drafts: &mut [Draft]) -> Vec<Scan> {
     let bytes: usize = drafts.iter().map(|draft| draft.stream.record_bytes()).sum();
-    let workers = if bytes < SMALL_BYTES {
-        1
+    let scan = |draft: &mut Draft| stream::scan(&mut draft.stream);
+    if bytes < SMALL_BYTES {
+        drafts.iter_mut().map(scan).collect()
     } else {
-        std::thread::available_parallelism().map_or(1, usize::from)
-    };
-    let jobs: Vec<Mutex<&mut Stream>> = drafts
-        .iter_mut()
-        .map(|draft| Mutex::new(&mut draft.stream))
-        .collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(index) else {
-                return done;
-            };
-            let mut stream = job.lock().expect("no scan panics");
-            done.push((index, stream::scan(&mut stream)));
-        }
-    };
-    let mut scans: Vec<(usize, Scan)> = std::thread::scope(|scope| {
-        let others = 1..workers.min(jobs.len());
-        let handles: Vec<_> = others.map(|_| scope.spawn(work)).collect();
-        let mut scans = work();
-        scans.extend(
-            handles
-                .into_iter()
-                .flat_map(|one| one.join().expect("no scan panics")),
-        );
-        scans
-    });
-    scans.sort_by_key(|(index, _)| *index);
-    scans.into_iter().map(|(_, scan)| scan).collect()
+        drafts.par_iter_mut().map(scan).collect()
+    }
 }

@@ -216,7 +216,7 @@ fn the_same_place_has_the_same_number_in_every_process() {
 }
 
 #[test]
-fn threads_are_found_by_their_numbers() {
+fn threads_are_sorted_by_process_and_number() {
     let mut builder = RecordingBuilder::new();
     let first = builder.process(ProcessSpec::default());
     let second = builder.process(ProcessSpec {
@@ -227,10 +227,11 @@ fn threads_are_found_by_their_numbers() {
         builder.thread(process);
     }
     let recording = builder.build().unwrap();
-    let find = |process, number| recording.find_thread(ProcessIndex(process), number);
-    assert_eq!(find(0, 0), Some(ThreadIndex(0)));
-    assert_eq!(find(1, 1), Some(ThreadIndex(2)));
-    assert_eq!(find(0, 1), None);
+    let threads = recording.threads().iter();
+    let found: Vec<_> = threads
+        .map(|thread| (thread.process.0, thread.number))
+        .collect();
+    assert_eq!(found, [(0, 0), (1, 0), (1, 1)]);
 }
 
 #[test]

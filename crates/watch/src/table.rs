@@ -465,4 +465,18 @@ mod tests {
         assert_eq!(find(libc::SYS_io_uring_setup as u64).unwrap().2, Refused);
         assert_eq!(find(u64::MAX), None);
     }
+
+    /// Readers of a recording know the names of all calls that may stand in it.
+    #[test]
+    fn every_watched_call_has_its_name_in_recordings() {
+        for (number, name, class) in TABLE {
+            let known = SystemCall(number).name();
+            match class {
+                Watched(_) => assert_eq!(known, Some(name)),
+                Harmless | Reported | Refused => {
+                    assert!(known.is_none_or(|known| known == name), "{name}");
+                }
+            }
+        }
+    }
 }

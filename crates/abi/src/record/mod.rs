@@ -18,115 +18,82 @@
 //! `DefineContext` introduces the next number (from 1) as a parent context and a call site. Context
 //! 0 is the bottom of the stack.
 
-/// How a store came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum StoreKind {
-    Plain = 0,
-    NonTemporal = 1,
-    Atomic = 2,
-    /// A locked read-modify-write; a [`FenceKind::Locked`] stands before it if it mattered.
-    Locked = 3,
-    /// A memory intrinsic or a memory function of libc.
-    Memory = 4,
-    Assembly = 5,
-    /// Found by comparing images: uninstrumented code wrote here, some time before.
-    Foreign = 6,
+/// An enum that is written as its number.
+macro_rules! numbered {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $number:literal,)* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $name {
+            $($(#[$doc])* $variant = $number,)*
+        }
+
+        impl $name {
+            pub fn from_bits(bits: u8) -> Option<$name> {
+                Some(match bits {
+                    $($number => $name::$variant,)*
+                    _ => return None,
+                })
+            }
+        }
+    };
 }
 
-impl StoreKind {
-    pub fn from_bits(bits: u8) -> Option<StoreKind> {
-        Some(match bits {
-            0 => Self::Plain,
-            1 => Self::NonTemporal,
-            2 => Self::Atomic,
-            3 => Self::Locked,
-            4 => Self::Memory,
-            5 => Self::Assembly,
-            6 => Self::Foreign,
-            _ => return None,
-        })
+numbered! {
+    /// How a store came about.
+    pub enum StoreKind {
+        Plain = 0,
+        NonTemporal = 1,
+        Atomic = 2,
+        /// A locked read-modify-write; a [`FenceKind::Locked`] stands before it if it mattered.
+        Locked = 3,
+        /// A memory intrinsic or a memory function of libc.
+        Memory = 4,
+        Assembly = 5,
+        /// Found by comparing images: uninstrumented code wrote here, some time before.
+        Foreign = 6,
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum FlushKind {
-    Clflush = 0,
-    Clflushopt = 1,
-    Clwb = 2,
-}
-
-impl FlushKind {
-    pub fn from_bits(bits: u8) -> Option<FlushKind> {
-        Some(match bits {
-            0 => Self::Clflush,
-            1 => Self::Clflushopt,
-            2 => Self::Clwb,
-            _ => return None,
-        })
+numbered! {
+    pub enum FlushKind {
+        Clflush = 0,
+        Clflushopt = 1,
+        Clwb = 2,
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum FenceKind {
-    Sfence = 0,
-    Mfence = 1,
-    Locked = 2,
-}
-
-impl FenceKind {
-    pub fn from_bits(bits: u8) -> Option<FenceKind> {
-        Some(match bits {
-            0 => Self::Sfence,
-            1 => Self::Mfence,
-            2 => Self::Locked,
-            _ => return None,
-        })
+numbered! {
+    pub enum FenceKind {
+        Sfence = 0,
+        Mfence = 1,
+        Locked = 2,
     }
 }
 
-/// Synchronisation between threads, and their lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum ThreadSync {
-    Acquire = 0,
-    Release = 1,
-    /// The object is the number of the new thread in this process.
-    Create = 2,
-    /// The object is the number of the thread itself.
-    Start = 3,
-    /// The object is the number of the thread that was waited for, or what libc calls it if the
-    /// runtime does not know it.
-    Join = 4,
-    Wait = 5,
-    Signal = 6,
-    Barrier = 7,
-    /// A process was forked; the object is its system id.
-    Fork = 8,
-    ThreadExit = 9,
-    /// The process leaves in an orderly way (exit, _exit, exec, return from main).
-    ProcessExit = 10,
-}
-
-impl ThreadSync {
-    pub const ALL: [ThreadSync; 11] = [
-        Self::Acquire,
-        Self::Release,
-        Self::Create,
-        Self::Start,
-        Self::Join,
-        Self::Wait,
-        Self::Signal,
-        Self::Barrier,
-        Self::Fork,
-        Self::ThreadExit,
-        Self::ProcessExit,
-    ];
-
-    pub fn from_bits(bits: u8) -> Option<ThreadSync> {
-        Self::ALL.get(usize::from(bits)).copied()
+numbered! {
+    /// Synchronisation between threads, and their lives.
+    pub enum ThreadSync {
+        Acquire = 0,
+        Release = 1,
+        /// The object is the number of the new thread in this process.
+        Create = 2,
+        /// The object is the number of the thread itself.
+        Start = 3,
+        /// The object is the number of the thread that was waited for, or what libc calls it if the
+        /// runtime does not know it.
+        Join = 4,
+        Wait = 5,
+        Signal = 6,
+        Barrier = 7,
+        /// A process was forked; the object is its system id.
+        Fork = 8,
+        ThreadExit = 9,
+        /// The process leaves in an orderly way (exit, _exit, exec, return from main).
+        ProcessExit = 10,
     }
 }
 

@@ -90,7 +90,7 @@ impl<'a> RedundantSyncs<'_, 'a> {
             let place = describe::place(self.recording, call);
             let digits = |c: char| if c.is_ascii_digit() { '#' } else { c };
             let name: String = match &place {
-                Some(_) => call.text.split('(').next().unwrap_or_default().to_owned(),
+                Some(_) => call.name().to_owned(),
                 None => call.text.chars().map(digits).collect(),
             };
             let same = |group: &Group| match (&group.place, &place) {

@@ -85,7 +85,7 @@ impl<'a> Explainer<FileChecker<'_, 'a>> for FilesExplainer<'_, 'a> {
         let call = self.call(node);
         let place = describe::place(self.recording, call);
         place.or_else(|| {
-            let name = call.text.split('(').next().unwrap_or_default();
+            let name = call.name();
             let digits = |c: char| if c.is_ascii_digit() { '#' } else { c };
             let path: String = self.op(node).path.chars().map(digits).collect();
             Some(Location {
