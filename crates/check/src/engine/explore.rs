@@ -346,7 +346,7 @@ impl<S: Medium> Shared<'_, S> {
         let mut how = ResultOrigin::Tried;
         if let Some(expected) = expected
             && expected.outcomes != observed.outcomes
-            && self.shows_again(checker, job, observed)?
+            && self.observe_again(checker, job)?.outcomes == observed.outcomes
         {
             // Something is read unseen: from here on nothing is pruned. What was pruned so far is
             // tried again by the caller, who looks at this.
@@ -383,9 +383,9 @@ impl<S: Medium> Shared<'_, S> {
         if observed.end == RunEnd::TimedOut && !self.hangs.load(Ordering::Relaxed) {
             checker.limits().time *= HANG_TIME_FACTOR;
         }
-        let again = checker.run(&job.patch, job.phase, false);
+        let again = self.observe_again(checker, job);
         *checker.limits() = limits;
-        let again = self.medium.observe(job.phase, &again?);
+        let again = again?;
         if again.fails(job.phase) {
             let hangs = observed.end == RunEnd::TimedOut && again.end == RunEnd::TimedOut;
             self.hangs.fetch_or(hangs, Ordering::Relaxed);
@@ -396,16 +396,15 @@ impl<S: Medium> Shared<'_, S> {
         Ok(again)
     }
 
-    /// Whether it comes out the same once more. A program that goes astray may do so in one way or
-    /// the other, by what lies about in memory that is not persistent.
-    fn shows_again(
+    /// What another run of a state shows. A program that goes astray may do so in one way or the
+    /// other, by what lies about in memory that is not persistent.
+    fn observe_again(
         &self,
         checker: &mut impl Checker<Patch = S::Patch>,
         job: &Job<S::Patch>,
-        observed: Observed,
-    ) -> Result<bool, ExploreError> {
-        let again = checker.run(&job.patch, job.phase, false)?;
-        Ok(self.medium.observe(job.phase, &again).outcomes == observed.outcomes)
+    ) -> Result<Observed, ExploreError> {
+        let ended = checker.run(&job.patch, job.phase, false)?;
+        Ok(self.medium.observe(job.phase, &ended))
     }
 
     fn conclude(

@@ -28,6 +28,16 @@ pub struct FakeCrashPoint {
     pub chains: Vec<Vec<u32>>,
 }
 
+impl FakeCrashPoint {
+    /// A crash point at which these nodes are pending.
+    pub fn new(phase: Phase, chains: &[&[u32]]) -> FakeCrashPoint {
+        FakeCrashPoint {
+            phase,
+            chains: chains.iter().map(|chain| chain.to_vec()).collect(),
+        }
+    }
+}
+
 impl Medium for FakeMedium {
     type Patch = Vec<NodeId>;
     type DurableState = FakeState;

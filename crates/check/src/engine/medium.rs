@@ -12,7 +12,7 @@ use crate::process::run::{FinishedRun, Limits};
 use crate::process::server::ServerError;
 use crashpoint_persist::graph::NodeId;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Something that a check may read or not: a word of memory, a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +30,17 @@ pub enum CheckError {
     Files { folder: PathBuf, source: io::Error },
     #[error("the search has stopped")]
     Stopped,
+}
+
+impl CheckError {
+    /// Makes an error of what went wrong with the files of a check in a folder.
+    pub fn in_folder(folder: &Path) -> impl Fn(io::Error) -> CheckError + use<> {
+        let folder = folder.to_owned();
+        move |source| CheckError::Files {
+            folder: folder.clone(),
+            source,
+        }
+    }
 }
 
 /// A recording under a model.

@@ -16,7 +16,6 @@ use crate::process::runner::Runner;
 use crate::process::server::{ServerError, ServerSetup};
 use crashpoint_persist::graph::NodeId;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// How checks are started, the same for all workers.
@@ -57,18 +56,9 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         workers: usize,
     ) -> Result<FileChecker<'f, 'a>, CheckError> {
         let scratch = scratch.join(format!("w{number}"));
-        let error = |source| CheckError::Files {
-            folder: scratch.clone(),
-            source,
-        };
-        std::fs::create_dir_all(&scratch).map_err(error)?;
-        let paths = Paths {
-            pool: scratch.join("dir"),
-            ops: scratch.join("ops"),
-            printed: scratch.join("printed"),
-        };
+        let error = CheckError::in_folder(&scratch);
+        let paths = Paths::create(&scratch, "dir").map_err(&error)?;
         let folder = Folder::create(&paths.pool).map_err(error)?;
-        std::fs::write(&paths.printed, "").map_err(error)?;
         let mut checker = FileChecker {
             files,
             setup,
@@ -104,21 +94,19 @@ impl<'f, 'a> FileChecker<'f, 'a> {
         Ok(())
     }
 
-    fn error(&self) -> impl FnOnce(io::Error) -> CheckError + use<> {
-        let folder = self.scratch.clone();
-        move |source| CheckError::Files { folder, source }
-    }
-
     /// The folder with a state in it, for as long as nothing else is checked.
     pub fn lay(&mut self, layout: &Layout<'a>) -> Result<&Path, CheckError> {
-        self.folder.lay(layout).map_err(self.error())?;
+        self.folder
+            .lay(layout)
+            .map_err(CheckError::in_folder(&self.scratch))?;
         Ok(self.folder.path())
     }
 
     fn say_printed(&mut self, suffix: SuffixId) -> Result<(), CheckError> {
         if self.suffix != Some(suffix) {
             let printed = self.files.printed(suffix);
-            std::fs::write(&self.paths.printed, printed).map_err(self.error())?;
+            std::fs::write(&self.paths.printed, printed)
+                .map_err(CheckError::in_folder(&self.scratch))?;
             self.suffix = Some(suffix);
         }
         Ok(())
@@ -142,7 +130,10 @@ impl<'f, 'a> FileChecker<'f, 'a> {
     /// Files that were read, and all that is not in files: who looks at one of these things in a
     /// folder looks at it by names, sizes and modes.
     fn note_reads(&mut self, layout: &Layout<'a>) -> Result<(), CheckError> {
-        let read = self.folder.read_since().map_err(self.error())?;
+        let read = self
+            .folder
+            .read_since()
+            .map_err(CheckError::in_folder(&self.scratch))?;
         let mut places: Vec<ReadLocation> = vec![SHAPE];
         for path in read {
             // By whichever name it was read, it is one file.
@@ -197,7 +188,9 @@ impl Checker for FileChecker<'_, '_> {
             return Ok(self.files.versions.check(patch));
         }
         self.say_printed(self.files.suffix(phase))?;
-        self.folder.lay(patch).map_err(self.error())?;
+        self.folder
+            .lay(patch)
+            .map_err(CheckError::in_folder(&self.scratch))?;
         let ended = self.run_stubbornly()?;
         if mark && self.folder.shows_reading() {
             self.note_reads(patch)?;

@@ -5,7 +5,7 @@ use crashpoint_persist::files::{Filler, Model, Trees};
 use crashpoint_trace::files::{Before, Initial, InodeId, InodeKind, Slot};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a tree is made of: paths and what lies there; equal numbers are names of one file.
 type Plan = &'static [(&'static str, Thing)];
@@ -119,11 +119,17 @@ fn fresh(plan: Plan) -> Vec<String> {
     seen(&path)
 }
 
-#[test]
-fn from_any_state_to_any_other_it_looks_as_if_made_anew() {
+/// A folder to lay states out in, its path, and what removes it in the end.
+fn empty_folder<'a>() -> (tempfile::TempDir, PathBuf, Folder<'a>) {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("dir");
-    let mut folder = Folder::create(&path).unwrap();
+    let folder = Folder::create(&path).unwrap();
+    (scratch, path, folder)
+}
+
+#[test]
+fn from_any_state_to_any_other_it_looks_as_if_made_anew() {
+    let (_scratch, path, mut folder) = empty_folder();
     for from in STATES {
         for to in STATES {
             folder.lay(&layout(from)).unwrap();
@@ -135,9 +141,7 @@ fn from_any_state_to_any_other_it_looks_as_if_made_anew() {
 
 #[test]
 fn what_a_check_does_to_the_folder_is_undone() {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("dir");
-    let mut folder = Folder::create(&path).unwrap();
+    let (_scratch, path, mut folder) = empty_folder();
     let (first, linked) = (STATES[0], STATES[3]);
     let tampering: [(Plan, &dyn Fn()); 9] = [
         (first, &|| {
@@ -190,9 +194,7 @@ fn what_a_check_does_to_the_folder_is_undone() {
 
 #[test]
 fn only_what_differs_is_written_and_what_is_read_is_known() {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("dir");
-    let mut folder = Folder::create(&path).unwrap();
+    let (_scratch, path, mut folder) = empty_folder();
     let one = layout(STATES[0]);
     folder.lay(&one).unwrap();
     let written = folder.written;

@@ -237,10 +237,7 @@ impl Checker for MemoryChecker<'_, '_, '_> {
         }
         let words = varying.iter().map(|place| WordId(place.0));
         let read = self.worker.reads().among(words);
-        let read = read.map_err(|source| CheckError::Files {
-            folder: self.plan.scratch.clone(),
-            source,
-        })?;
+        let read = read.map_err(CheckError::in_folder(&self.plan.scratch))?;
         Ok(Some(
             read.into_iter().map(|word| ReadLocation(word.0)).collect(),
         ))

@@ -107,22 +107,12 @@ impl<'s> Worker<'s> {
     ) -> Result<Worker<'s>, CheckError> {
         let processor = pin::processor(number, workers);
         let folder = scratch.join(format!("w{number}"));
-        let files = |source| CheckError::Files {
-            folder: folder.clone(),
-            source,
-        };
-        std::fs::create_dir_all(&folder).map_err(files)?;
-        let paths = Paths {
-            pool: folder.join("pool"),
-            ops: folder.join("ops"),
-            printed: folder.join("printed"),
-        };
+        let files = CheckError::in_folder(&folder);
+        let paths = Paths::create(&folder, "pool").map_err(&files)?;
         let image = setup.before.clone();
         let pool = Pool::create(&setup.shapes, &setup.recorded_pool, &paths.pool, image);
-        let pool = pool.map_err(files)?;
+        let pool = pool.map_err(&files)?;
         let reads = Reads::create(&folder.join("reads"), pool.files()).map_err(files)?;
-        std::fs::write(&paths.ops, "").map_err(files)?;
-        std::fs::write(&paths.printed, "").map_err(files)?;
         let huge_pages = manner.huge_pages;
         let runner = serve(setup, &folder, &paths, &reads, processor, huge_pages)?;
         Ok(Worker {
@@ -162,9 +152,8 @@ impl<'s> Worker<'s> {
         self.runner.modules()
     }
 
-    fn files(&self) -> impl FnOnce(io::Error) -> CheckError + use<> {
-        let folder = self.folder.clone();
-        move |source| CheckError::Files { folder, source }
+    fn files(&self) -> impl Fn(io::Error) -> CheckError + use<> {
+        CheckError::in_folder(&self.folder)
     }
 
     /// These nodes have persisted.
@@ -326,13 +315,9 @@ fn serve(
     processor: Option<usize>,
     huge_pages: bool,
 ) -> Result<Runner, CheckError> {
-    let files = |source| CheckError::Files {
-        folder: folder.to_owned(),
-        source,
-    };
     let wanted = placement(&setup.mappings, &setup.recorded_pool, &paths.pool);
     let placement = folder.join("placement");
-    std::fs::write(&placement, wanted).map_err(files)?;
+    std::fs::write(&placement, wanted).map_err(CheckError::in_folder(folder))?;
     let pool = paths.pool.to_string_lossy();
     let patterns: Vec<String> = setup
         .patterns

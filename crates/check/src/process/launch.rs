@@ -2,17 +2,35 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What differs from worker to worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
+    /// The pool, or the directory that is crashed.
     pub pool: PathBuf,
-    /// The list of operations.
+    /// The operations that run after recovery.
     pub ops: PathBuf,
     /// What the program had printed before the crash.
     pub printed: PathBuf,
+}
+
+impl Paths {
+    /// Makes a worker's folder, with empty files where something is to be read. The pool, or the
+    /// directory that is crashed, is called `pool` in there; it is not made.
+    pub fn create(folder: &Path, pool: &str) -> io::Result<Paths> {
+        std::fs::create_dir_all(folder)?;
+        let paths = Paths {
+            pool: folder.join(pool),
+            ops: folder.join("ops"),
+            printed: folder.join("printed"),
+        };
+        std::fs::write(&paths.ops, "")?;
+        std::fs::write(&paths.printed, "")?;
+        Ok(paths)
+    }
 }
 
 /// A command that can be started.

@@ -2,7 +2,7 @@
 
 use super::litmus::{self, Litmus, LitmusFile, LitmusOp, WriteFlags};
 use super::reference::{ALL, Reference};
-use super::{Content, Data, FileWalker, Filler, Model, PatchSource, Trees};
+use super::{Content, Data, FileWalker, Filler, Model, PatchSource, Tree, Trees};
 use crate::graph::{Cut, NodeId, Walker as _};
 use crashpoint_trace::files::{Allocation, Before, Call};
 use proptest::prelude::*;
@@ -369,52 +369,52 @@ proptest! {
 
     #[test]
     fn patches_lead_from_any_content_to_any_other(program in programs(9)) {
-        let (before, calls) = program.0.calls();
-        let model = Model::builtin("posix").expect("a built-in model");
-        let mut walker = FileWalker::new(&model, &before);
-        let mut trees = Trees::new(&model, &before);
-        let mut at = trees.tree(&[], walker.nodes(), Filler::Zeros);
-        for call in &calls {
-            walker.feed(call);
-            trees.settle(&walker.take_durable(), walker.nodes());
-            let frontier = walker.frontier();
-            for cut in frontier.cuts().take(50) {
-                let kept = frontier.kept(&cut);
-                let next = trees.tree(&kept, walker.nodes(), Filler::Stale);
-                for (_, inode, new) in next.entries() {
-                    let mut before = at.entries();
-                    let Some((_, _, old)) = before.find(|(_, one, _)| *one == inode) else {
-                        continue;
-                    };
+        let mut at: Option<Tree<'_>> = None;
+        each_tree(&program.0.calls(), 50, |next| {
+            for (_, inode, new) in next.entries() {
+                let mut before = at.iter().flat_map(Tree::entries);
+                if let Some((_, _, old)) = before.find(|(_, one, _)| *one == inode) {
                     let patched = patched(&old.content, &new.content);
                     prop_assert_eq!(patched.summary(), new.content.summary());
                 }
-                at = next;
             }
-        }
+            at = Some(next);
+            Ok(())
+        })?;
     }
 
     #[test]
     fn equal_hashes_are_equal_trees(program in programs(7)) {
-        let (before, calls) = program.0.calls();
-        let model = Model::builtin("posix").expect("a built-in model");
-        let mut walker = FileWalker::new(&model, &before);
-        let mut trees = Trees::new(&model, &before);
         let mut known: BTreeMap<u128, String> = BTreeMap::new();
         let mut summaries: BTreeMap<String, u128> = BTreeMap::new();
-        for call in &calls {
-            walker.feed(call);
-            trees.settle(&walker.take_durable(), walker.nodes());
-            let frontier = walker.frontier();
-            for cut in frontier.cuts().take(200) {
-                let kept = frontier.kept(&cut);
-                let tree = trees.tree(&kept, walker.nodes(), Filler::Stale);
-                let (hash, summary) = (tree.hash(), tree.summary());
-                prop_assert_eq!(known.entry(hash).or_insert(summary.clone()), &summary);
-                prop_assert_eq!(*summaries.entry(summary).or_insert(hash), hash);
-            }
+        each_tree(&program.0.calls(), 200, |tree| {
+            let (hash, summary) = (tree.hash(), tree.summary());
+            prop_assert_eq!(known.entry(hash).or_insert(summary.clone()), &summary);
+            prop_assert_eq!(*summaries.entry(summary).or_insert(hash), hash);
+            Ok(())
+        })?;
+    }
+}
+
+/// Shows trees that a crash may leave behind: after each call, so many at most.
+fn each_tree<'a>(
+    (before, calls): &'a (Before<'a>, Vec<Call<'a>>),
+    most: usize,
+    mut show: impl FnMut(Tree<'a>) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    let model = Model::builtin("posix").expect("a built-in model");
+    let mut walker = FileWalker::new(&model, before);
+    let mut trees = Trees::new(&model, before);
+    for call in calls {
+        walker.feed(call);
+        trees.settle(&walker.take_durable(), walker.nodes());
+        let frontier = walker.frontier();
+        for cut in frontier.cuts().take(most) {
+            let kept = frontier.kept(&cut);
+            show(trees.tree(&kept, walker.nodes(), Filler::Stale))?;
         }
     }
+    Ok(())
 }
 
 /// The old content after all that makes the new one of it.

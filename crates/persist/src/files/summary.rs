@@ -67,21 +67,25 @@ fn attributes(object: &Object<'_>) -> String {
         InodeKind::Directory => DIRECTORY_MODE,
         InodeKind::Symlink { .. } => object.mode,
     };
-    let mut text = String::new();
-    if object.mode & 0o7777 != usual & 0o7777 {
-        write!(text, ":{:o}", object.mode & 0o7777).expect("a string takes all");
+    let mode = object.mode & 0o7777;
+    let xattrs = object.xattrs.iter().map(|(name, value)| (*name, *value));
+    attributes_text((mode != usual & 0o7777).then_some(mode), xattrs)
+}
+
+/// A mode that is not the usual one, and extended attributes, as summaries have them.
+pub(super) fn attributes_text<'x>(
+    mode: Option<u32>,
+    xattrs: impl Iterator<Item = (&'x [u8], &'x [u8])>,
+) -> String {
+    let mode = mode.map(|mode| format!(":{mode:o}")).unwrap_or_default();
+    let lossy = String::from_utf8_lossy;
+    let xattrs = xattrs.map(|(name, value)| format!("{}={}", lossy(name), lossy(value)));
+    let xattrs = xattrs.collect::<Vec<_>>().join(",");
+    if xattrs.is_empty() {
+        mode
+    } else {
+        format!("{mode}{{{xattrs}}}")
     }
-    if !object.xattrs.is_empty() {
-        let xattrs = object.xattrs.iter().map(|(name, value)| {
-            let (name, value) = (
-                String::from_utf8_lossy(name),
-                String::from_utf8_lossy(value),
-            );
-            format!("{name}={value}")
-        });
-        write!(text, "{{{}}}", xattrs.collect::<Vec<_>>().join(",")).expect("a string takes all");
-    }
-    text
 }
 
 /// How a byte is written.

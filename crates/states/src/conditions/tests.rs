@@ -78,28 +78,31 @@ fn a_violation_is_the_smallest_state_with_the_later_and_the_largest_without_the_
     }
 }
 
+/// How often a store at 0 and one behind it, of which the first must be there before the second, give
+/// a reason to try something.
+fn reasons_met(later: u64, points: &[ConditionPoint<'_>]) -> BTreeMap<ChoiceReason, u64> {
+    let nodes = nodes(&[0, later]);
+    let conditions = before(0, later);
+    let mut planner = Planner::new(&conditions, &nodes, 64, 8);
+    for point in points {
+        planner.crash_point(point);
+    }
+    planner.end().figures.met
+}
+
 #[test]
 fn what_persists_in_order_anyway_is_no_violation() {
-    let nodes = nodes(&[0, 8]);
-    let conditions = before(0, 8);
-    let mut planner = Planner::new(&conditions, &nodes, 64, 8);
-    planner.crash_point(&at(7, 2));
-    let strategy = planner.end();
-    assert_eq!(strategy.figures.met.len(), 1);
-    assert_eq!(strategy.figures.met[&ChoiceReason::InOrder], 1);
+    let met = reasons_met(8, &[at(7, 2)]);
+    assert_eq!(met, BTreeMap::from([(ChoiceReason::InOrder, 1)]));
 }
 
 #[test]
 fn what_is_durable_cannot_be_lost() {
-    let nodes = nodes(&[0, 64]);
-    let conditions = before(0, 64);
-    let mut planner = Planner::new(&conditions, &nodes, 64, 8);
-    planner.crash_point(&at(1, 1));
-    planner.crash_point(&ConditionPoint {
+    let first_is_durable = ConditionPoint {
         durable: &[NodeId(0)],
         ..at(2, 2)
-    });
-    assert_eq!(planner.end().figures.met.len(), 1);
+    };
+    assert_eq!(reasons_met(64, &[at(1, 1), first_is_durable]).len(), 1);
 }
 
 #[test]

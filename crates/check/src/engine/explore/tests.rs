@@ -30,10 +30,7 @@ impl Strategy for NothingAt {
 #[test]
 fn what_was_harmful_to_lose_once_is_kept_wherever_the_same_place_stores_it() {
     // Each operation leaves something behind; the second from the same place as the first.
-    let after = |operation: u32| FakeCrashPoint {
-        phase: Phase::Returned(operation),
-        chains: vec![vec![operation]],
-    };
+    let after = |operation: u32| FakeCrashPoint::new(Phase::Returned(operation), &[&[operation]]);
     let medium = FakeMedium {
         sites: vec![10, 10, 12],
         spans: vec![span(0, 1), span(1, 2), span(2, 3)],

@@ -48,14 +48,8 @@ fn what_is_lost_only_because_it_lies_behind_is_not_needed() {
         sites: vec![10, 11, 12],
         spans: vec![span(0, 3)],
         crash_points: vec![
-            FakeCrashPoint {
-                phase: Phase::InFlight(0),
-                chains: vec![vec![0, 1], vec![2]],
-            },
-            FakeCrashPoint {
-                phase: Phase::Returned(0),
-                chains: vec![vec![0, 1], vec![2]],
-            },
+            FakeCrashPoint::new(Phase::InFlight(0), &[&[0, 1], &[2]]),
+            FakeCrashPoint::new(Phase::Returned(0), &[&[0, 1], &[2]]),
         ],
         prints: |there| match (there.contains(&0), there.contains(&2)) {
             (true, true) => NEW,
@@ -88,10 +82,7 @@ fn what_an_earlier_operation_left_behind_is_late_whatever_shows_it() {
     let medium = FakeMedium {
         sites: vec![10, 11, 12],
         spans: vec![span(0, 1), span(1, 3)],
-        crash_points: vec![FakeCrashPoint {
-            phase: Phase::InFlight(1),
-            chains: vec![vec![0], vec![1], vec![2]],
-        }],
+        crash_points: vec![FakeCrashPoint::new(Phase::InFlight(1), &[&[0], &[1], &[2]])],
         prints: |there| match there {
             [] | [0] => OLD,
             [0, 1] => NEW,
@@ -110,14 +101,8 @@ fn an_operation_that_never_makes_it_whole_has_a_cause_of_its_own() {
         sites: vec![10, 11, 10, 12],
         spans: vec![span(0, 2), span(2, 4)],
         crash_points: vec![
-            FakeCrashPoint {
-                phase: Phase::InFlight(0),
-                chains: vec![vec![0], vec![1]],
-            },
-            FakeCrashPoint {
-                phase: Phase::InFlight(1),
-                chains: vec![vec![2], vec![3]],
-            },
+            FakeCrashPoint::new(Phase::InFlight(0), &[&[0], &[1]]),
+            FakeCrashPoint::new(Phase::InFlight(1), &[&[2], &[3]]),
         ],
         prints: |there| match there {
             [0] | [2] | [1] | [3] => BAD,
@@ -144,14 +129,8 @@ fn two_stores_of_one_place_that_belong_together_explain_what_falls_between() {
         sites: vec![10, 10, 10, 11, 10],
         spans: vec![span(0, 2), span(2, 5)],
         crash_points: vec![
-            FakeCrashPoint {
-                phase: Phase::InFlight(0),
-                chains: vec![vec![0], vec![1]],
-            },
-            FakeCrashPoint {
-                phase: Phase::InFlight(1),
-                chains: vec![vec![2], vec![3], vec![4]],
-            },
+            FakeCrashPoint::new(Phase::InFlight(0), &[&[0], &[1]]),
+            FakeCrashPoint::new(Phase::InFlight(1), &[&[2], &[3], &[4]]),
         ],
         prints: |there| match there {
             [0] | [1] | [2] | [3] | [4] => BAD,

@@ -77,17 +77,15 @@ impl<'a> Reference<'a> {
 
     /// Names of a file, and of new directories on the way to it.
     fn names(&self, of: InodeId) -> Vec<usize> {
+        let directories = |step: usize| {
+            let slots = self.steps[step].op.slots();
+            slots.into_iter().map(|slot| slot.directory)
+        };
         let mut cover = self.which(|op| op.named().contains(&of));
         let mut open: Vec<InodeId> = self.parents.get(&of).copied().into_iter().collect();
         for step in &cover {
             if !self.durable.contains(step) {
-                open.extend(
-                    self.steps[*step]
-                        .op
-                        .slots()
-                        .iter()
-                        .map(|slot| slot.directory),
-                );
+                open.extend(directories(*step));
             }
         }
         let mut seen = BTreeSet::new();
@@ -97,15 +95,7 @@ impl<'a> Reference<'a> {
                 matches!(self.steps[*step].op, Op::Link(..)) && !self.durable.contains(step)
             });
             if is_new && seen.insert(directory) {
-                for step in &own {
-                    open.extend(
-                        self.steps[*step]
-                            .op
-                            .slots()
-                            .iter()
-                            .map(|slot| slot.directory),
-                    );
-                }
+                open.extend(own.iter().flat_map(|step| directories(*step)));
                 cover.extend(own);
                 open.extend(self.parents.get(&directory));
             }

@@ -2,6 +2,7 @@
 
 use super::super::op::BLOCK_BYTES;
 use super::{Class, Op, Reference};
+use crate::files::summary::attributes_text;
 use crashpoint_trace::files::{Allocation, InodeId, InodeKind};
 use std::collections::BTreeMap;
 
@@ -61,21 +62,11 @@ impl File {
     }
 
     fn attributes(&self, usual: u32) -> String {
-        let mut text = String::new();
-        if let Some(mode) = self.mode.filter(|mode| *mode != usual) {
-            text += &format!(":{mode:o}");
-        }
-        if !self.xattrs.is_empty() {
-            let all = self.xattrs.iter().map(|(name, value)| {
-                let (name, value) = (
-                    String::from_utf8_lossy(name),
-                    String::from_utf8_lossy(value),
-                );
-                format!("{name}={value}")
-            });
-            text += &format!("{{{}}}", all.collect::<Vec<_>>().join(","));
-        }
-        text
+        let xattrs = self.xattrs.iter();
+        attributes_text(
+            self.mode.filter(|mode| *mode != usual),
+            xattrs.map(|(name, value)| (&name[..], &value[..])),
+        )
     }
 }
 
