@@ -1,11 +1,10 @@
 //! The whole corpus, memory and files, by one strategy and by trying every state: whether it finds
 //! what that finds, and how many states it takes.
 
-use crate::corpus::on_all;
 use crate::{Error, Options};
 use crashpoint_harness::{
-    Case, CrashTotals, FileCase, FileTotals, FileWorkshop, Kind, MODELS, Target, Tools, Way,
-    Workshop, cases, file_cases, judge_crash, judge_files,
+    Case, CorpusRunner, CrashTotals, FileCase, FileCorpusRunner, MODELS, ProgramKind, Target,
+    Tools, Way, cases, file_cases, judge_crash, judge_files, on_all,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -22,58 +21,11 @@ const OPERATIONS: usize = 200;
 #[derive(Clone, Debug, Default)]
 struct Row {
     name: String,
-    ours: Sum,
-    all: Sum,
+    ours: CrashTotals,
+    all: CrashTotals,
     /// Runs in which only the other one found the bug.
     missed: usize,
     failed: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    runs: usize,
-    seeded: usize,
-    found: usize,
-    findings: usize,
-    false_alarms: usize,
-    states: u64,
-}
-
-impl Sum {
-    fn add(&mut self, other: &Sum) {
-        self.runs += other.runs;
-        self.seeded += other.seeded;
-        self.found += other.found;
-        self.findings += other.findings;
-        self.false_alarms += other.false_alarms;
-        self.states += other.states;
-    }
-}
-
-impl From<CrashTotals> for Sum {
-    fn from(totals: CrashTotals) -> Sum {
-        Sum {
-            runs: totals.programs,
-            seeded: totals.seeded,
-            found: totals.found,
-            findings: totals.findings,
-            false_alarms: totals.false_alarms,
-            states: totals.states,
-        }
-    }
-}
-
-impl From<FileTotals> for Sum {
-    fn from(totals: FileTotals) -> Sum {
-        Sum {
-            runs: totals.runs,
-            seeded: totals.seeded,
-            found: totals.found,
-            findings: totals.findings,
-            false_alarms: totals.false_alarms,
-            states: totals.states,
-        }
-    }
 }
 
 pub fn run(options: &Options, strategy: &str) -> Result<Value, Error> {
@@ -138,12 +90,12 @@ fn memory(
     strategy: &str,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Row>, Error> {
-    let workshop = Workshop::new(Tools::in_folder(folder)?, root)?;
+    let runner = CorpusRunner::new(Tools::in_folder(folder)?, root)?;
     let mut cases = cases(root)?;
     let is_judged = |case: &Case| !case.crash.is_empty() || case.variant.is_none();
-    let is_store = |case: &Case| matches!(case.kind, Kind::Store { .. });
+    let is_store = |case: &Case| matches!(case.kind, ProgramKind::Store { .. });
     cases.retain(|case| is_store(case) && is_judged(case) && wanted(&case.name));
-    let programs = on_all(&cases, |case| workshop.build(case, false));
+    let programs = on_all(&cases, |case| runner.build(case, false));
     let programs: Vec<PathBuf> = programs.into_iter().collect::<Result<_, _>>()?;
     // Representatives stand for what happens again and again: the case's own few operations, chosen
     // so that each kind comes up, and as many that are like each other.
@@ -167,14 +119,12 @@ fn memory(
                 operations: *operations,
                 ..Way::by("exhaustive")
             };
-            let mut sums = [Sum::default(); 2];
+            let mut sums = [CrashTotals::default(); 2];
             for (sum, way) in sums.iter_mut().zip([ours, every]) {
-                let outcome = workshop.crash_program(case, program, &way)?;
+                let outcome = runner.crash_program(case, program, &way)?;
                 let verdict = judge_crash(case, &outcome);
                 complain(&name, way.strategy, &verdict.complaints());
-                let mut totals = CrashTotals::default();
-                totals.add(&outcome, &verdict);
-                *sum = totals.into();
+                *sum = CrashTotals::of(&outcome, &verdict);
             }
             let [ours, all] = sums;
             Ok(Row {
@@ -195,10 +145,10 @@ fn files(
     strategy: &str,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Row>, Error> {
-    let workshop = FileWorkshop::new(Tools::in_folder(folder)?)?;
+    let runner = FileCorpusRunner::new(Tools::in_folder(folder)?)?;
     let mut cases = file_cases(root)?;
     cases.retain(|case| wanted(&case.name));
-    let targets = on_all(&cases, |case| workshop.prepare(case));
+    let targets = on_all(&cases, |case| runner.prepare(case));
     let targets: Vec<Target> = targets.into_iter().collect::<Result<_, _>>()?;
     let work: Vec<(&FileCase, &Target)> = cases.iter().zip(&targets).collect();
     Ok(on_all(&work, |(case, target)| {
@@ -207,10 +157,10 @@ fn files(
             ..Row::default()
         };
         for model in MODELS {
-            let mut sums = [Sum::default(); 2];
+            let mut sums = [CrashTotals::default(); 2];
             let mut failed = false;
             for (sum, strategy) in sums.iter_mut().zip([strategy, "exhaustive"]) {
-                match workshop.crash_by(target, model, Some(strategy)) {
+                match runner.crash_by(target, model, Some(strategy)) {
                     Ok(outcome) => {
                         let verdict = judge_files(case, model, &outcome);
                         complain(
@@ -218,9 +168,7 @@ fn files(
                             &format!("{strategy} on {model}"),
                             &verdict.complaints(),
                         );
-                        let mut totals = FileTotals::default();
-                        totals.add(&outcome, &verdict);
-                        *sum = totals.into();
+                        *sum = CrashTotals::of(&outcome, &verdict);
                     }
                     Err(error) => {
                         eprintln!("{} on {model} by {strategy}: {error}", case.name);

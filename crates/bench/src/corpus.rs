@@ -3,12 +3,11 @@
 
 use crate::{Error, Options};
 use crashpoint_harness::{
-    Case, CrashOutcome, CrashTotals, Kind, Tools, Totals, Way, Workshop, cases, judge, judge_crash,
+    Case, CorpusRunner, CrashOutcome, CrashTotals, LintTotals, ProgramKind, Tools, Way, cases,
+    judge_crash, judge_lint, on_all,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 pub fn run(options: &Options) -> Result<Value, Error> {
@@ -29,18 +28,18 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     let root = Path::new("corpus")
         .canonicalize()
         .map_err(|error| format!("corpus: {error}; run this from the repository"))?;
-    let workshop = Workshop::new(tools, &root)?;
+    let runner = CorpusRunner::new(tools, &root)?;
     let mut cases = cases(&root)?;
     if let Some(only) = &options.only {
         cases.retain(|case| case.name.contains(only.as_str()));
     }
     if strategy != "lint" {
-        cases.retain(|case| matches!(case.kind, Kind::Store { .. }));
-        return crash(&workshop, &cases, strategy, options.versus_random);
+        cases.retain(|case| matches!(case.kind, ProgramKind::Store { .. }));
+        return crash(&runner, &cases, strategy, options.versus_random);
     }
-    let mut totals = Totals::default();
+    let mut totals = LintTotals::default();
     for case in cases {
-        let verdict = judge(&case, &workshop.check(&case)?);
+        let verdict = judge_lint(&case, &runner.lint(&case)?);
         eprintln!(
             "{}: {} of {} found, {} false alarms",
             case.name,
@@ -71,7 +70,7 @@ const TIMES: u64 = 50;
 /// What random states find on the same programs and operations, with many times as many states as
 /// conditions took. Prints a table.
 fn against_random(
-    workshop: &Workshop,
+    runner: &CorpusRunner,
     work: &[(&Case, &PathBuf)],
     outcomes: &[CrashOutcome],
 ) -> Result<Value, Error> {
@@ -92,7 +91,7 @@ fn against_random(
             operations: Some(OPERATIONS_VERSUS_RANDOM),
             more: &more,
         };
-        workshop.crash_program(case, program, &way)
+        runner.crash_program(case, program, &way)
     });
     let random: Vec<CrashOutcome> = random.into_iter().collect::<Result<_, _>>()?;
     let (mut by_conditions, mut by_random, mut states) = (0, 0, (0, 0));
@@ -140,33 +139,29 @@ fn way(strategy: &str, versus_random: bool) -> Way<'_> {
 /// Tests the stores, as many at once as there are processors. What counts as correctness: all that
 /// has marks for crashes, and all correct forms.
 fn crash(
-    workshop: &Workshop,
+    runner: &CorpusRunner,
     cases: &[Case],
     strategy: &str,
     versus_random: bool,
 ) -> Result<Value, Error> {
     let judged = |case: &&Case| !case.crash.is_empty() || case.variant.is_none();
     let cases: Vec<&Case> = cases.iter().filter(judged).collect();
-    let programs = on_all(&cases, |case| workshop.build(case, false));
+    let programs = on_all(&cases, |case| runner.build(case, false));
     let programs: Vec<PathBuf> = programs.into_iter().collect::<Result<_, _>>()?;
     let work: Vec<(&Case, &PathBuf)> = cases.iter().copied().zip(&programs).collect();
     let begin = Instant::now();
     let outcomes = on_all(&work, |(case, program)| {
-        workshop.crash_program(case, program, &way(strategy, versus_random))
+        runner.crash_program(case, program, &way(strategy, versus_random))
     });
     let seconds = begin.elapsed().as_secs_f64();
     let outcomes: Vec<CrashOutcome> = outcomes.into_iter().collect::<Result<_, _>>()?;
     let mut totals = CrashTotals::default();
     for (case, outcome) in cases.iter().zip(&outcomes) {
         let verdict = judge_crash(case, outcome);
-        let found = match (verdict.seeded, verdict.found) {
-            (true, true) => "found",
-            (true, false) => "MISSED",
-            (false, _) => "correct",
-        };
         eprintln!(
-            "{}: {found}, {} findings, {} false alarms, {} states, {:.1} s",
+            "{}: {}, {} findings, {} false alarms, {} states, {:.1} s",
             case.name,
+            verdict.word(),
             verdict.findings,
             verdict.false_alarms.len(),
             outcome.states,
@@ -175,16 +170,16 @@ fn crash(
         for complaint in verdict.complaints() {
             eprintln!("  {complaint}");
         }
-        totals.add(outcome, &verdict);
+        totals.add(&CrashTotals::of(outcome, &verdict));
     }
     let against = match versus_random {
-        true => against_random(workshop, &work, &outcomes)?,
+        true => against_random(runner, &work, &outcomes)?,
         false => Value::Null,
     };
     Ok(json!({
         "benchmark": "corpus",
         "strategy": strategy,
-        "programs": totals.programs,
+        "programs": totals.runs,
         "seeded": totals.seeded,
         "found": totals.found,
         "findings": totals.findings,
@@ -193,25 +188,4 @@ fn crash(
         "seconds": seconds,
         "against_random": against,
     }))
-}
-
-/// Does something with each item, on all processors; results in the order of the items.
-pub fn on_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(index) else { return };
-                    let result = work(item);
-                    *results[index].lock().expect("no panic") = Some(result);
-                }
-            });
-        }
-    });
-    let done = |slot: Mutex<Option<R>>| slot.into_inner().expect("no panic").expect("done");
-    results.into_iter().map(done).collect()
 }

@@ -1,10 +1,9 @@
 //! The programs of the corpus that persist by files, each variant under each file-system model,
 //! against the expectations in its comments.
 
-use crate::corpus::on_all;
 use crate::{Error, Options};
 use crashpoint_harness::{
-    FileCase, FileTotals, FileWorkshop, MODELS, Target, Tools, file_cases, judge_files,
+    CrashTotals, FileCase, FileCorpusRunner, MODELS, Target, Tools, file_cases, judge_files, on_all,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -16,20 +15,20 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     let root = Path::new("corpus")
         .canonicalize()
         .map_err(|error| format!("corpus: {error}; run this from the repository"))?;
-    let workshop = FileWorkshop::new(tools)?;
+    let runner = FileCorpusRunner::new(tools)?;
     let mut cases = file_cases(&root)?;
     if let Some(only) = &options.only {
         cases.retain(|case| case.name.contains(only.as_str()));
     }
-    let targets = on_all(&cases, |case| workshop.prepare(case));
+    let targets = on_all(&cases, |case| runner.prepare(case));
     let targets: Vec<Target> = targets.into_iter().collect::<Result<_, _>>()?;
     let of_case = |(case, target)| MODELS.into_iter().map(move |model| (case, target, model));
     let work: Vec<(&FileCase, &Target, &str)> =
         cases.iter().zip(&targets).flat_map(of_case).collect();
     let begin = Instant::now();
-    let outcomes = on_all(&work, |(_, target, model)| workshop.crash(target, model));
+    let outcomes = on_all(&work, |(_, target, model)| runner.crash(target, model));
     let seconds = begin.elapsed().as_secs_f64();
-    let mut totals = FileTotals::default();
+    let mut totals = CrashTotals::default();
     let mut failed = 0;
     for ((case, _, model), outcome) in work.iter().zip(outcomes) {
         let outcome = match outcome {
@@ -41,19 +40,18 @@ pub fn run(options: &Options) -> Result<Value, Error> {
             }
         };
         let verdict = judge_files(case, model, &outcome);
-        let found = match (verdict.seeded, verdict.found) {
-            (true, true) => "found",
-            (true, false) => "MISSED",
-            (false, _) => "correct",
-        };
         eprintln!(
-            "{} on {model}: {found}, {} findings, {} states, {:.1} s",
-            case.name, verdict.findings, outcome.states, outcome.seconds
+            "{} on {model}: {}, {} findings, {} states, {:.1} s",
+            case.name,
+            verdict.word(),
+            verdict.findings,
+            outcome.states,
+            outcome.seconds
         );
         for said in verdict.complaints().iter().chain(&outcome.problems) {
             eprintln!("  {said}");
         }
-        totals.add(&outcome, &verdict);
+        totals.add(&CrashTotals::of(&outcome, &verdict));
     }
     Ok(json!({
         "benchmark": "corpus",

@@ -2,9 +2,8 @@
 //! controls are silent. With `--operations` each does as many, one after the other, so that each has
 //! all processors.
 
-use crate::corpus::on_all;
 use crate::{Error, Options};
-use crashpoint_harness::{FileWorkshop, Package, Shelf, Tools, judge_package};
+use crashpoint_harness::{FileCorpusRunner, Package, PackageSet, Tools, judge_package, on_all};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,19 +12,19 @@ use std::time::Instant;
 pub fn run(options: &Options) -> Result<Value, Error> {
     let beside = std::env::current_exe()?;
     let folder = beside.parent().unwrap_or(Path::new("."));
-    let workshop = FileWorkshop::new(Tools::in_folder(folder)?)?;
+    let runner = FileCorpusRunner::new(Tools::in_folder(folder)?)?;
     let here = Path::new("corpus/packages")
         .canonicalize()
         .map_err(|error| format!("corpus/packages: {error}; run this from the repository"))?;
-    let shelf = Shelf {
+    let set = PackageSet {
         here,
         installed: folder.join("../packages"),
         operations: options.operations,
-        interpreters: workshop.interpreters(),
+        interpreters: runner.interpreters(),
     };
     eprintln!("installing from the registries what is not there yet");
-    shelf.install()?;
-    let mut packages = shelf.packages()?;
+    set.install()?;
+    let mut packages = set.packages()?;
     if let Some(only) = &options.only {
         packages.retain(|package| package.name.contains(only.as_str()));
     }
@@ -36,7 +35,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
     let begin = Instant::now();
     let crash = |(package, model): &(&Package, &'static str)| {
         let begin = Instant::now();
-        let outcome = workshop.crash(&package.target, model);
+        let outcome = runner.crash(&package.target, model);
         (outcome, begin.elapsed().as_secs_f64())
     };
     let outcomes = match options.operations {

@@ -13,7 +13,7 @@ pub struct Case {
     pub source: PathBuf,
     /// The macro that selects the variant.
     pub variant: Option<String>,
-    pub kind: Kind,
+    pub kind: ProgramKind,
     pub purpose: Purpose,
     /// Settings for recording and linting.
     pub config: Option<PathBuf>,
@@ -23,8 +23,9 @@ pub struct Case {
     pub crash: Vec<CrashMark>,
 }
 
+/// How a program is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProgramKind {
     /// Takes a pool and a workload.
     Store { workload: PathBuf },
     /// Takes a pool.
@@ -57,6 +58,15 @@ pub fn cases(root: &Path) -> Result<Vec<Case>, Error> {
     }
     cases.push(small(root, &root.join("canary.c"), Purpose::Canary)?);
     cases.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(cases)
+}
+
+/// The programs of `corpus/recovery` below `root`, of which only a second crash shows the bugs.
+pub fn recovery_cases(root: &Path) -> Result<Vec<Case>, Error> {
+    let mut cases = Vec::new();
+    for source in sources(&root.join("recovery"))? {
+        cases.extend(store(root, &source)?);
+    }
     Ok(cases)
 }
 
@@ -99,7 +109,7 @@ fn store(root: &Path, source: &Path) -> Result<Vec<Case>, Error> {
             name: name(root, source, variant),
             source: source.to_owned(),
             variant: variant.map(str::to_owned),
-            kind: Kind::Store {
+            kind: ProgramKind::Store {
                 workload: workload.clone(),
             },
             purpose: Purpose::Exact,
@@ -117,7 +127,7 @@ fn small(root: &Path, source: &Path, purpose: Purpose) -> Result<Case, Error> {
         name: name(root, source, None),
         source: source.to_owned(),
         variant: None,
-        kind: Kind::Small,
+        kind: ProgramKind::Small,
         purpose,
         config: config_of(source),
         expected: marks.lint,

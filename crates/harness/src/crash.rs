@@ -1,22 +1,23 @@
-//! Crashes one case by `crashpoint test` and compares what that shows with the comments.
+//! What `crashpoint test` finds in one case, and whether that is what the comments expect. Programs
+//! that keep memory and programs that keep files differ only in what a mark names.
 //!
-//! A crash finding names the stores that were needed and the one that went ahead. It is expected if
-//! each line it names is marked so, for its rule. A variant's bug is found if at least one expected
-//! finding is made; which of its marked lines that takes depends on the workload.
+//! A crash finding names the stores or calls that were needed and the one that went ahead. It is
+//! expected if each place it names is marked so, for its rule. A variant's bug is found if at least
+//! one expected finding is made; which of its marked places that takes depends on the workload.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::cases::{Case, Kind};
+use crate::Error;
+use crate::cases::Case;
 use crate::expectations::Side;
-use crate::judge::same_file;
-use crate::run::Workshop;
-use crate::{Error, io_error};
+use crate::lint::same_file;
+use crate::step::read_findings;
 
 /// What `crashpoint test` says about one case.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CrashOutcome {
     pub findings: Vec<CrashFinding>,
     /// What limits the result.
@@ -24,105 +25,52 @@ pub struct CrashOutcome {
     /// Crash states that were tried.
     pub states: u64,
     pub crash_points: u64,
+    /// Update behaviours, and those that were tried for all of them.
+    pub behaviours: u64,
+    pub representatives: u64,
     pub seconds: f64,
+    /// What was printed, in the format that was asked for.
+    pub report: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrashFinding {
     pub rule: String,
     pub category: String,
-    pub needed: Vec<Place>,
-    pub ahead: Option<Place>,
+    pub needed: Vec<CrashPlace>,
+    pub ahead: Option<CrashPlace>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Place {
+/// A store by its line, or a system call and its line where that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CrashPlace {
+    /// Empty where it is not known.
     pub file: String,
     pub line: u32,
+    /// Empty for a store.
+    pub call: String,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for CrashPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.file.rsplit('/').next().unwrap_or_default();
-        write!(f, "{name}:{}", self.line)
+        match (self.call.as_str(), name) {
+            ("", name) => write!(f, "{name}:{}", self.line),
+            (call, "") => f.write_str(call),
+            (call, name) => write!(f, "{call} at {name}:{}", self.line),
+        }
     }
 }
 
 impl std::fmt::Display for CrashFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let needed: Vec<String> = self.needed.iter().map(Place::to_string).collect();
+        let needed: Vec<String> = self.needed.iter().map(CrashPlace::to_string).collect();
         write!(f, "{} needs {}", self.rule, needed.join(", "))?;
         if let Some(ahead) = &self.ahead {
             write!(f, ", ahead of it {ahead}")?;
         }
         write!(f, " ({})", self.category)
-    }
-}
-
-/// How a case is tested.
-#[derive(Clone, Copy, Debug)]
-pub struct Way<'a> {
-    pub strategy: &'a str,
-    /// So many generated operations instead of the case's own few.
-    pub operations: Option<usize>,
-    /// More arguments of `crashpoint test`.
-    pub more: &'a [&'a str],
-}
-
-impl<'a> Way<'a> {
-    /// With the operations of the case.
-    pub fn by(strategy: &'a str) -> Way<'a> {
-        Way {
-            strategy,
-            operations: None,
-            more: &[],
-        }
-    }
-}
-
-impl Workshop {
-    /// Tests the case by crashes, as its settings say.
-    pub fn crash_check(&self, case: &Case, way: &Way<'_>) -> Result<CrashOutcome, Error> {
-        let program = self.build(case, false)?;
-        self.crash_program(case, &program, way)
-    }
-
-    /// As [`Workshop::crash_check`], with a program that is built.
-    pub fn crash_program(
-        &self,
-        case: &Case,
-        program: &Path,
-        way: &Way<'_>,
-    ) -> Result<CrashOutcome, Error> {
-        let out = self.out_folder(case, way.strategy);
-        let mut test = self.crashpoint(case, "test");
-        test.arg("--out")
-            .arg(&out)
-            .args(["--strategy", way.strategy]);
-        if let Some(operations) = way.operations {
-            test.arg("--operations").arg(operations.to_string());
-        }
-        test.args(way.more);
-        // Callers run several cases at once.
-        test.args(["--jobs", "1"]).arg("--").arg(program);
-        test.arg("{pool}");
-        if matches!(case.kind, Kind::Store { .. }) {
-            test.arg("{ops}");
-        }
-        self.step(case, "testing", test, &[0, 2])?;
-        let path = out.join("findings.json");
-        let json = std::fs::read(&path).map_err(io_error(&path))?;
-        let _ = std::fs::remove_dir_all(&out);
-        let document: Document = serde_json::from_slice(&json).map_err(|source| Error::Json {
-            case: case.name.clone(),
-            source,
-        })?;
-        Ok(document.into())
-    }
-
-    fn out_folder(&self, case: &Case, strategy: &str) -> PathBuf {
-        let name = format!("{}.{strategy}", self.file_name(case));
-        self.folder().join(name)
     }
 }
 
@@ -142,33 +90,40 @@ struct WireFinding {
 #[derive(Deserialize)]
 struct WireCrash {
     category: String,
-    needed: Vec<Place>,
-    ahead: Option<Place>,
+    needed: Vec<CrashPlace>,
+    ahead: Option<CrashPlace>,
 }
 
 #[derive(Deserialize)]
 struct WireFigures {
     tried_states: u64,
     crash_points: u64,
+    behaviours: u64,
+    representatives: u64,
     /// By phase.
     seconds: BTreeMap<String, f64>,
 }
 
-impl From<Document> for CrashOutcome {
-    fn from(document: Document) -> CrashOutcome {
+impl CrashOutcome {
+    /// From the folder that `crashpoint test` wrote.
+    pub(crate) fn read(case: &str, out: &Path, report: String) -> Result<CrashOutcome, Error> {
+        let document: Document = read_findings(case, out)?;
         let finding = |wire: WireFinding| CrashFinding {
             rule: wire.rule,
             category: wire.crash.category,
             needed: wire.crash.needed,
             ahead: wire.crash.ahead,
         };
-        CrashOutcome {
+        Ok(CrashOutcome {
             findings: document.findings.into_iter().map(finding).collect(),
             problems: document.problems,
             states: document.test.tried_states,
             crash_points: document.test.crash_points,
+            behaviours: document.test.behaviours,
+            representatives: document.test.representatives,
             seconds: document.test.seconds.values().sum(),
-        }
+            report,
+        })
     }
 }
 
@@ -183,53 +138,67 @@ pub struct CrashVerdict {
     pub false_alarms: Vec<CrashFinding>,
 }
 
+/// Judges a program that keeps memory.
 pub fn judge_crash(case: &Case, outcome: &CrashOutcome) -> CrashVerdict {
-    let (expected, false_alarms): (Vec<&CrashFinding>, Vec<_>) = outcome
-        .findings
-        .iter()
-        .partition(|finding| is_expected(case, finding));
-    CrashVerdict {
-        seeded: !case.crash.is_empty(),
-        found: !expected.is_empty(),
-        findings: outcome.findings.len(),
-        false_alarms: false_alarms.into_iter().cloned().collect(),
-    }
-}
-
-fn is_expected(case: &Case, finding: &CrashFinding) -> bool {
-    let is_marked = |place: &Place, side: Side| {
+    CrashVerdict::by_marks(outcome, !case.crash.is_empty(), |rule, side, place| {
         case.crash.iter().any(|mark| {
-            mark.rule == finding.rule
+            mark.rule == rule
                 && mark.side == side
                 && mark.line == place.line
                 && same_file(&mark.file, Path::new(&place.file))
         })
-    };
-    let mut needed = finding.needed.iter();
-    let mut ahead = finding.ahead.iter();
-    let names_a_line = !finding.needed.is_empty() || finding.ahead.is_some();
-    names_a_line
-        && needed.all(|place| is_marked(place, Side::Needed))
-        && ahead.all(|place| is_marked(place, Side::Ahead))
+    })
 }
 
 impl CrashVerdict {
+    /// `is_marked` says whether a place is marked as one side of a rule.
+    pub(crate) fn by_marks(
+        outcome: &CrashOutcome,
+        seeded: bool,
+        is_marked: impl Fn(&str, Side, &CrashPlace) -> bool,
+    ) -> CrashVerdict {
+        let is_expected = |finding: &&CrashFinding| {
+            let on = |side| {
+                let (is_marked, rule) = (&is_marked, finding.rule.as_str());
+                move |place: &CrashPlace| is_marked(rule, side, place)
+            };
+            let names_a_place = !finding.needed.is_empty() || finding.ahead.is_some();
+            names_a_place
+                && finding.needed.iter().all(on(Side::Needed))
+                && finding.ahead.iter().all(on(Side::Ahead))
+        };
+        let (expected, false_alarms): (Vec<&CrashFinding>, Vec<_>) =
+            outcome.findings.iter().partition(is_expected);
+        CrashVerdict {
+            seeded,
+            found: !expected.is_empty(),
+            findings: outcome.findings.len(),
+            false_alarms: false_alarms.into_iter().cloned().collect(),
+        }
+    }
+
     /// What is wrong, one line each; empty if the case is as it should be.
     pub fn complaints(&self) -> Vec<String> {
-        let mut complaints = Vec::new();
-        if self.seeded && !self.found {
-            complaints.push("the bug is not found".to_owned());
-        }
+        let missed = (self.seeded && !self.found).then(|| "the bug is not found".to_owned());
         let alarms = self.false_alarms.iter();
-        complaints.extend(alarms.map(|alarm| format!("not marked: {alarm}")));
-        complaints
+        let alarms = alarms.map(|alarm| format!("not marked: {alarm}"));
+        missed.into_iter().chain(alarms).collect()
+    }
+
+    /// For one line of a table: whether what is seeded was found.
+    pub fn word(&self) -> &'static str {
+        match (self.seeded, self.found) {
+            (true, true) => "found",
+            (true, false) => "MISSED",
+            (false, _) => "correct",
+        }
     }
 }
 
-/// Sums over many cases.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Sums over many cases, or over many cases and models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CrashTotals {
-    pub programs: usize,
+    pub runs: usize,
     pub seeded: usize,
     pub found: usize,
     pub findings: usize,
@@ -238,20 +207,31 @@ pub struct CrashTotals {
 }
 
 impl CrashTotals {
-    pub fn add(&mut self, outcome: &CrashOutcome, verdict: &CrashVerdict) {
-        self.programs += 1;
-        self.seeded += usize::from(verdict.seeded);
-        self.found += usize::from(verdict.seeded && verdict.found);
-        self.findings += verdict.findings;
-        self.false_alarms += verdict.false_alarms.len();
-        self.states += outcome.states;
+    pub fn of(outcome: &CrashOutcome, verdict: &CrashVerdict) -> CrashTotals {
+        CrashTotals {
+            runs: 1,
+            seeded: usize::from(verdict.seeded),
+            found: usize::from(verdict.seeded && verdict.found),
+            findings: verdict.findings,
+            false_alarms: verdict.false_alarms.len(),
+            states: outcome.states,
+        }
+    }
+
+    pub fn add(&mut self, other: &CrashTotals) {
+        self.runs += other.runs;
+        self.seeded += other.seeded;
+        self.found += other.found;
+        self.findings += other.findings;
+        self.false_alarms += other.false_alarms;
+        self.states += other.states;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::Purpose;
+    use crate::cases::{ProgramKind, Purpose};
     use crate::expectations::CrashMark;
 
     fn case() -> Case {
@@ -266,7 +246,7 @@ mod tests {
             name: "a".into(),
             source: "a.c".into(),
             variant: Some("BUG_A".into()),
-            kind: Kind::Small,
+            kind: ProgramKind::Small,
             purpose: Purpose::Exact,
             config: None,
             expected: Vec::new(),
@@ -280,9 +260,10 @@ mod tests {
     }
 
     fn finding(rule: &str, needed: &[u32], ahead: Option<u32>) -> CrashFinding {
-        let place = |line: u32| Place {
+        let place = |line: u32| CrashPlace {
             file: "/somewhere/a.c".into(),
             line,
+            call: String::new(),
         };
         CrashFinding {
             rule: rule.into(),
@@ -295,10 +276,7 @@ mod tests {
     fn verdict(findings: Vec<CrashFinding>) -> CrashVerdict {
         let outcome = CrashOutcome {
             findings,
-            problems: Vec::new(),
-            states: 1,
-            crash_points: 1,
-            seconds: 0.0,
+            ..CrashOutcome::default()
         };
         judge_crash(&case(), &outcome)
     }
@@ -327,5 +305,20 @@ mod tests {
     #[test]
     fn silence_about_a_bug_is_a_complaint() {
         assert_eq!(verdict(Vec::new()).complaints(), ["the bug is not found"]);
+    }
+
+    #[test]
+    fn a_place_is_a_call_or_a_line_or_both() {
+        let place = |file: &str, call: &str| CrashPlace {
+            file: file.into(),
+            line: 7,
+            call: call.into(),
+        };
+        assert_eq!(place("/there/a.c", "").to_string(), "a.c:7");
+        assert_eq!(place("", "fsync(3)").to_string(), "fsync(3)");
+        assert_eq!(
+            place("/there/a.c", "fsync(3)").to_string(),
+            "fsync(3) at a.c:7"
+        );
     }
 }

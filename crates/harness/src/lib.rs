@@ -12,23 +12,28 @@
 mod cases;
 mod crash;
 mod expectations;
+mod expected;
 mod files;
-mod golden;
-mod judge;
+mod lint;
+mod normalise;
 mod packages;
-mod run;
+mod parallel;
+mod runner;
+mod step;
+mod tools;
 
-pub use cases::{Case, Kind, Purpose, cases};
-pub use crash::{CrashFinding, CrashOutcome, CrashTotals, CrashVerdict, Place, Way, judge_crash};
+pub use cases::{Case, ProgramKind, Purpose, cases, recovery_cases};
+pub use crash::{CrashFinding, CrashOutcome, CrashPlace, CrashTotals, CrashVerdict, judge_crash};
 pub use expectations::{CrashMark, Expectation, LINT_RULES, Side, is_lint_rule};
+pub use expected::{ActualReport, ExpectedReports, expected_reports};
 pub use files::{
-    FileCase, FileFinding, FileMark, FileOutcome, FilePlace, FileTotals, FileVerdict, FileWorkshop,
-    Interpreters, Language, MODELS, Spot, Target, file_cases, judge_files,
+    FileCase, FileCorpusRunner, FileMark, Language, MODELS, Spot, Target, file_cases, judge_files,
 };
-pub use golden::{Golden, compare, normalise};
-pub use judge::{Totals, Verdict, judge};
-pub use packages::{Bug, Package, PackageVerdict, Shelf, judge_package};
-pub use run::{Finding, Outcome, Tools, Workshop};
+pub use lint::{LintFinding, LintOutcome, LintTotals, LintVerdict, judge_lint};
+pub use packages::{Bug, Package, PackageSet, PackageVerdict, judge_package};
+pub use parallel::on_all;
+pub use runner::{CorpusRunner, Way};
+pub use tools::{Interpreters, Tools};
 
 use std::io;
 use std::path::PathBuf;

@@ -11,9 +11,10 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::files::{
-    FileFinding, FileOutcome, FilePlace, Interpreters, Spot, Target, models_of, spot_of, step,
-};
+use crate::crash::{CrashFinding, CrashOutcome, CrashPlace};
+use crate::files::{Spot, Target, models_of, spot_of};
+use crate::step::run_step;
+use crate::tools::Interpreters;
 use crate::{Error, io_error};
 
 /// One package with its workload.
@@ -44,8 +45,8 @@ pub struct Bug {
 }
 
 impl Bug {
-    fn is_shown_by(&self, finding: &FileFinding, model: &str) -> bool {
-        let among = |spots: &[Spot], place: &FilePlace| spots.iter().any(|spot| spot.is_at(place));
+    fn is_shown_by(&self, finding: &CrashFinding, model: &str) -> bool {
+        let among = |spots: &[Spot], place: &CrashPlace| spots.iter().any(|spot| spot.is_at(place));
         let mut needed = finding.needed.iter();
         let mut ahead = finding.ahead.iter();
         self.models.contains(&model)
@@ -58,7 +59,7 @@ impl Bug {
 
 /// Where the packages are, and what runs them.
 #[derive(Clone, Debug)]
-pub struct Shelf<'a> {
+pub struct PackageSet<'a> {
     /// `corpus/packages`.
     pub here: PathBuf,
     /// What `install` made.
@@ -68,12 +69,12 @@ pub struct Shelf<'a> {
     pub interpreters: &'a Interpreters,
 }
 
-impl Shelf<'_> {
+impl PackageSet<'_> {
     /// Gets everything from the registries that is not there yet.
     pub fn install(&self) -> Result<(), Error> {
         let mut command = Command::new(self.here.join("install"));
         command.arg(&self.installed);
-        step("packages", "installing", command, &[0]).map(|_| ())
+        run_step("packages", "installing", command, &[0]).map(|_| ())
     }
 
     /// All packages, by name.
@@ -146,12 +147,12 @@ pub struct PackageVerdict {
     pub documented: Vec<(String, bool)>,
     pub seeded: Vec<(String, bool)>,
     /// With the model under which they were made.
-    pub false_alarms: Vec<(&'static str, FileFinding)>,
+    pub false_alarms: Vec<(&'static str, CrashFinding)>,
 }
 
 pub fn judge_package(
     package: &Package,
-    outcomes: &BTreeMap<&'static str, FileOutcome>,
+    outcomes: &BTreeMap<&'static str, CrashOutcome>,
 ) -> PackageVerdict {
     let is_found = |bug: &Bug| {
         let mut tried = outcomes
@@ -257,24 +258,20 @@ mod tests {
         }
     }
 
-    fn outcome(rules: &[&str]) -> FileOutcome {
-        let place = |call: &str| FilePlace {
+    fn outcome(rules: &[&str]) -> CrashOutcome {
+        let place = |call: &str| CrashPlace {
             call: call.into(),
-            ..FilePlace::default()
+            ..CrashPlace::default()
         };
-        let finding = |rule: &&str| FileFinding {
+        let finding = |rule: &&str| CrashFinding {
             rule: (*rule).to_owned(),
             category: "lost".into(),
             needed: vec![place("write(\"a.tmp\", 9 bytes)")],
             ahead: Some(place("rename(\"a.tmp\", \"a\")")),
         };
-        FileOutcome {
+        CrashOutcome {
             findings: rules.iter().map(finding).collect(),
-            problems: Vec::new(),
-            states: 1,
-            behaviours: 0,
-            representatives: 0,
-            seconds: 0.0,
+            ..CrashOutcome::default()
         }
     }
 

@@ -3,61 +3,25 @@
 use std::path::Path;
 
 use super::cases::FileCase;
-use super::marks::{FileMark, Spot};
-use super::run::{FileFinding, FileOutcome, FilePlace};
+use super::marks::Spot;
+use crate::crash::{CrashOutcome, CrashPlace, CrashVerdict};
 use crate::expectations::Side;
-use crate::judge::same_file;
-
-/// How a case came out under one model.
-#[derive(Clone, Debug, Default)]
-pub struct FileVerdict {
-    pub seeded: bool,
-    pub found: bool,
-    pub findings: usize,
-    /// Findings that nothing asks for.
-    pub false_alarms: Vec<FileFinding>,
-}
+use crate::lint::same_file;
 
 /// A finding is expected if each place that it names is marked so, for its rule and under this
 /// model; the bug is found if at least one is expected.
-pub fn judge_files(case: &FileCase, model: &str, outcome: &FileOutcome) -> FileVerdict {
-    let marks: Vec<&FileMark> = case
-        .marks
-        .iter()
-        .filter(|m| m.models.contains(&model))
-        .collect();
-    let (expected, unexpected): (Vec<&FileFinding>, Vec<_>) = outcome
-        .findings
-        .iter()
-        .partition(|finding| is_expected(&marks, finding));
-    FileVerdict {
-        seeded: !marks.is_empty(),
-        found: !expected.is_empty(),
-        findings: outcome.findings.len(),
-        false_alarms: unexpected.into_iter().cloned().collect(),
-    }
-}
-
-fn is_expected(marks: &[&FileMark], finding: &FileFinding) -> bool {
-    let is_marked = |place: &FilePlace, side: Side| {
-        marks
-            .iter()
-            .any(|mark| mark.rule == finding.rule && mark.side == side && mark.spot.is_at(place))
+pub fn judge_files(case: &FileCase, model: &str, outcome: &CrashOutcome) -> CrashVerdict {
+    let is_marked = |rule: &str, side: Side, place: &CrashPlace| {
+        case.marks.iter().any(|mark| {
+            let is_meant = mark.rule == rule && mark.side == side && mark.models.contains(&model);
+            is_meant && mark.spot.is_at(place)
+        })
     };
-    let names_a_place = !finding.needed.is_empty() || finding.ahead.is_some();
-    names_a_place
-        && finding
-            .needed
-            .iter()
-            .all(|place| is_marked(place, Side::Needed))
-        && finding
-            .ahead
-            .iter()
-            .all(|place| is_marked(place, Side::Ahead))
+    CrashVerdict::by_marks(outcome, case.is_seeded(model), is_marked)
 }
 
 impl Spot {
-    pub fn is_at(&self, place: &FilePlace) -> bool {
+    pub fn is_at(&self, place: &CrashPlace) -> bool {
         match self {
             Spot::Line { file, line } => {
                 *line == place.line && same_file(file, Path::new(&place.file))
@@ -109,45 +73,14 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-impl FileVerdict {
-    /// What is wrong, one line each; empty if the case is as it should be.
-    pub fn complaints(&self) -> Vec<String> {
-        let missed = (self.seeded && !self.found).then(|| "the bug is not found".to_owned());
-        let alarms = self.false_alarms.iter();
-        let alarms = alarms.map(|alarm| format!("not marked: {alarm}"));
-        missed.into_iter().chain(alarms).collect()
-    }
-}
-
-/// Sums over many cases and models.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FileTotals {
-    pub runs: usize,
-    pub seeded: usize,
-    pub found: usize,
-    pub findings: usize,
-    pub false_alarms: usize,
-    pub states: u64,
-}
-
-impl FileTotals {
-    pub fn add(&mut self, outcome: &FileOutcome, verdict: &FileVerdict) {
-        self.runs += 1;
-        self.seeded += usize::from(verdict.seeded);
-        self.found += usize::from(verdict.seeded && verdict.found);
-        self.findings += verdict.findings;
-        self.false_alarms += verdict.false_alarms.len();
-        self.states += outcome.states;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Language;
+    use crate::crash::CrashFinding;
+    use crate::files::{FileMark, Language};
 
-    fn place(line: u32, call: &str) -> FilePlace {
-        FilePlace {
+    fn place(line: u32, call: &str) -> CrashPlace {
+        CrashPlace {
             file: if line == 0 {
                 String::new()
             } else {
@@ -195,20 +128,16 @@ mod tests {
         }
     }
 
-    fn complaints(model: &str, needed: FilePlace, ahead: FilePlace) -> usize {
-        let finding = FileFinding {
+    fn complaints(model: &str, needed: CrashPlace, ahead: CrashPlace) -> usize {
+        let finding = CrashFinding {
             rule: "ordering".into(),
             category: "inconsistent".into(),
             needed: vec![needed],
             ahead: Some(ahead),
         };
-        let outcome = FileOutcome {
+        let outcome = CrashOutcome {
             findings: vec![finding],
-            problems: Vec::new(),
-            states: 1,
-            behaviours: 0,
-            representatives: 0,
-            seconds: 0.0,
+            ..CrashOutcome::default()
         };
         judge_files(&case(), model, &outcome).complaints().len()
     }
@@ -232,14 +161,7 @@ mod tests {
 
     #[test]
     fn silence_is_a_complaint_only_where_a_mark_names_the_model() {
-        let silent = FileOutcome {
-            findings: Vec::new(),
-            problems: Vec::new(),
-            states: 1,
-            behaviours: 0,
-            representatives: 0,
-            seconds: 0.0,
-        };
+        let silent = CrashOutcome::default();
         assert_eq!(judge_files(&case(), "xfs", &silent).complaints().len(), 1);
         assert_eq!(
             judge_files(&case(), "ext4-journal", &silent)

@@ -1,56 +1,15 @@
 //! Prepares programs that persist by files, and crashes them by `crashpoint test --dir`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::cases::{FileCase, Language};
-use crate::run::Tools;
+use crate::crash::CrashOutcome;
+use crate::step::{run_step, text};
+use crate::tools::{Interpreters, Tools};
 use crate::{Error, io_error};
-
-/// What the corpus needs besides our own programs.
-#[derive(Clone, Debug)]
-pub struct Interpreters {
-    cc: PathBuf,
-    rustc: PathBuf,
-    python: PathBuf,
-    node: PathBuf,
-}
-
-impl Interpreters {
-    /// The programs themselves, not scripts that look for them: each check starts one.
-    pub fn find() -> Result<Interpreters, Error> {
-        let say = |program: &str, arguments: &[&str]| -> Option<PathBuf> {
-            let output = Command::new(program).args(arguments).output().ok()?;
-            let said = String::from_utf8(output.stdout).ok()?;
-            output.status.success().then(|| said.trim().into())
-        };
-        let there = |program: &str| {
-            let output = Command::new(program).arg("--version").output().ok()?;
-            output.status.success().then(|| program.into())
-        };
-        let missing = |name, package| Error::Missing { name, package };
-        let python = ["-c", "import sys; print(sys.executable)"];
-        let node = ["-p", "process.execPath"];
-        Ok(Interpreters {
-            cc: there("cc").ok_or(missing("cc", "gcc"))?,
-            rustc: there("rustc").ok_or(missing("rustc", "rustup"))?,
-            python: say("python3", &python).ok_or(missing("python3", "python3"))?,
-            node: say("node", &node).ok_or(missing("node", "nodejs"))?,
-        })
-    }
-
-    pub fn python(&self) -> &Path {
-        &self.python
-    }
-
-    pub fn node(&self) -> &Path {
-        &self.node
-    }
-}
 
 /// A program that is ready to be tested. `{dir}` and `{printed}` stand for paths in its commands.
 #[derive(Clone, Debug)]
@@ -73,60 +32,8 @@ impl Target {
     }
 }
 
-/// What `crashpoint test` says about a target under a model.
-#[derive(Clone, Debug)]
-pub struct FileOutcome {
-    pub findings: Vec<FileFinding>,
-    /// What limits the result.
-    pub problems: Vec<String>,
-    /// Crash states that were tried.
-    pub states: u64,
-    /// Update behaviours, and those that were tried for all of them.
-    pub behaviours: u64,
-    pub representatives: u64,
-    pub seconds: f64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileFinding {
-    pub rule: String,
-    pub category: String,
-    pub needed: Vec<FilePlace>,
-    pub ahead: Option<FilePlace>,
-}
-
-/// A system call, and where it was made if that is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct FilePlace {
-    pub file: String,
-    pub line: u32,
-    pub call: String,
-}
-
-impl std::fmt::Display for FilePlace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.call)?;
-        match self.file.rsplit('/').next() {
-            Some(name) if !name.is_empty() => write!(f, " at {name}:{}", self.line),
-            Some(_) | None => Ok(()),
-        }
-    }
-}
-
-impl std::fmt::Display for FileFinding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let needed: Vec<String> = self.needed.iter().map(FilePlace::to_string).collect();
-        write!(f, "{} needs {}", self.rule, needed.join(", "))?;
-        if let Some(ahead) = &self.ahead {
-            write!(f, ", ahead of it {ahead}")?;
-        }
-        write!(f, " ({})", self.category)
-    }
-}
-
 /// Where targets are built and run; removed in the end.
-pub struct FileWorkshop {
+pub struct FileCorpusRunner {
     tools: Tools,
     interpreters: Interpreters,
     folder: TempDir,
@@ -137,10 +44,10 @@ pub struct FileWorkshop {
 /// How a program begins a line that is to be built with `crashpoint-cc`.
 const OWN_COMPILER: &str = "// Built with crashpoint-cc";
 
-impl FileWorkshop {
-    pub fn new(tools: Tools) -> Result<FileWorkshop, Error> {
+impl FileCorpusRunner {
+    pub fn new(tools: Tools) -> Result<FileCorpusRunner, Error> {
         let here = Path::new("a temporary folder");
-        Ok(FileWorkshop {
+        Ok(FileCorpusRunner {
             tools,
             interpreters: Interpreters::find()?,
             folder: TempDir::new().map_err(io_error(here))?,
@@ -177,7 +84,7 @@ impl FileWorkshop {
                 command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]);
                 command.args(bug.map(|bug| format!("-D{bug}")));
                 command.arg(&source).arg("-o").arg(&program);
-                step(&case.name, "building", command, &[0])?;
+                run_step(&case.name, "building", command, &[0])?;
                 vec![program.display().to_string()]
             }
             Language::Rust => {
@@ -187,7 +94,7 @@ impl FileWorkshop {
                 command.args(["-A", "unexpected_cfgs"]);
                 command.args(bug.iter().flat_map(|bug| ["--cfg", *bug]));
                 command.arg(&source).arg("-o").arg(&program);
-                step(&case.name, "building", command, &[0])?;
+                run_step(&case.name, "building", command, &[0])?;
                 vec![program.display().to_string()]
             }
             Language::Python => {
@@ -222,7 +129,7 @@ impl FileWorkshop {
     /// The workload and the checker without a crash; what the workload printed.
     pub fn run_plain(&self, target: &Target) -> Result<String, Error> {
         let (tree, folder) = self.tree(target)?;
-        let run = step(
+        let run = run_step(
             &target.name,
             "running",
             target.tell(filled(&target.run, &folder, None)),
@@ -231,12 +138,12 @@ impl FileWorkshop {
         let printed = tree.path().join("printed");
         std::fs::write(&printed, &run.stdout).map_err(io_error(&printed))?;
         let verify = target.tell(filled(&target.verify, &folder, Some(&printed)));
-        step(&target.name, "checking", verify, &[0])?;
-        Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+        run_step(&target.name, "checking", verify, &[0])?;
+        Ok(text(&run.stdout))
     }
 
     /// Crashes the target under a model, by the strategy that is the default for files.
-    pub fn crash(&self, target: &Target, model: &str) -> Result<FileOutcome, Error> {
+    pub fn crash(&self, target: &Target, model: &str) -> Result<CrashOutcome, Error> {
         self.crash_by(target, model, None)
     }
 
@@ -246,11 +153,11 @@ impl FileWorkshop {
         target: &Target,
         model: &str,
         strategy: Option<&str>,
-    ) -> Result<FileOutcome, Error> {
+    ) -> Result<CrashOutcome, Error> {
         let (tree, folder) = self.tree(target)?;
         let out = tree.path().join("out");
         let mut test = Command::new(self.tools.crashpoint());
-        test.args(["test", "--no-config", "--format", "json", "--fs", model]);
+        test.args(["test", "--no-config", "--color", "never", "--fs", model]);
         test.arg("--dir").arg(&folder).arg("--out").arg(&out);
         test.arg("--check").arg(target.verify.join(" "));
         test.args(strategy.iter().flat_map(|name| ["--strategy", *name]));
@@ -260,14 +167,9 @@ impl FileWorkshop {
             // Callers run several at once.
             test.env("RAYON_NUM_THREADS", "1");
         }
-        step(&target.name, "testing", target.tell(test), &[0, 2])?;
-        let path = out.join("findings.json");
-        let json = std::fs::read(&path).map_err(io_error(&path))?;
-        let document: Document = serde_json::from_slice(&json).map_err(|source| Error::Json {
-            case: format!("{} on {model}", target.name),
-            source,
-        })?;
-        Ok(document.into())
+        let name = format!("{} on {model}", target.name);
+        let tested = run_step(&name, "testing", target.tell(test), &[0, 2])?;
+        CrashOutcome::read(&name, &out, text(&tested.stdout))
     }
 
     /// A folder as it is before the workload, and what it lies in.
@@ -277,7 +179,7 @@ impl FileWorkshop {
         std::fs::create_dir(&folder).map_err(io_error(&folder))?;
         if let Some(init) = &target.init {
             let init = target.tell(filled(init, &folder, None));
-            step(&target.name, "preparing", init, &[0])?;
+            run_step(&target.name, "preparing", init, &[0])?;
         }
         Ok((tree, folder))
     }
@@ -298,74 +200,4 @@ fn filled(words: &[String], folder: &Path, printed: Option<&Path>) -> Command {
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words);
     command
-}
-
-pub(crate) fn step(
-    case: &str,
-    step: &'static str,
-    mut command: Command,
-    good: &[i32],
-) -> Result<Output, Error> {
-    let output = command
-        .output()
-        .map_err(io_error(Path::new(command.get_program())))?;
-    match output.status.code() {
-        Some(code) if good.contains(&code) => Ok(output),
-        Some(_) | None => Err(Error::Step {
-            case: case.to_owned(),
-            step,
-            status: output.status.to_string(),
-            output: [&output.stdout[..], &output.stderr[..]]
-                .map(String::from_utf8_lossy)
-                .concat(),
-        }),
-    }
-}
-
-#[derive(Deserialize)]
-struct Document {
-    findings: Vec<WireFinding>,
-    problems: Vec<String>,
-    test: WireFigures,
-}
-
-#[derive(Deserialize)]
-struct WireFinding {
-    rule: String,
-    crash: WireCrash,
-}
-
-#[derive(Deserialize)]
-struct WireCrash {
-    category: String,
-    needed: Vec<FilePlace>,
-    ahead: Option<FilePlace>,
-}
-
-#[derive(Deserialize)]
-struct WireFigures {
-    tried_states: u64,
-    behaviours: u64,
-    representatives: u64,
-    /// By phase.
-    seconds: BTreeMap<String, f64>,
-}
-
-impl From<Document> for FileOutcome {
-    fn from(document: Document) -> FileOutcome {
-        let finding = |wire: WireFinding| FileFinding {
-            rule: wire.rule,
-            category: wire.crash.category,
-            needed: wire.crash.needed,
-            ahead: wire.crash.ahead,
-        };
-        FileOutcome {
-            findings: document.findings.into_iter().map(finding).collect(),
-            problems: document.problems,
-            states: document.test.tried_states,
-            behaviours: document.test.behaviours,
-            representatives: document.test.representatives,
-            seconds: document.test.seconds.values().sum(),
-        }
-    }
 }

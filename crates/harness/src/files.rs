@@ -8,12 +8,11 @@
 mod cases;
 mod judge;
 mod marks;
-mod run;
+mod runner;
 
 pub use cases::{FileCase, Language, file_cases};
-pub use judge::{FileTotals, FileVerdict, judge_files};
+pub use judge::judge_files;
 pub use marks::{FileMark, MODELS, Spot};
-pub use run::{FileFinding, FileOutcome, FilePlace, FileWorkshop, Interpreters, Target};
+pub use runner::{FileCorpusRunner, Target};
 
 pub(crate) use marks::{models_of, spot_of};
-pub(crate) use run::step;

@@ -1,11 +1,10 @@
 //! Programs that misbehave, most of them only after a crash: `crashpoint test` says so, goes on
 //! with the other states, and leaves nothing behind.
-//!
-//! Needs everything to be built: `make test`, or `cargo build --workspace` in the same profile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
 struct Tested {
@@ -97,93 +96,87 @@ fn processes_of(program: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// A crash between the two copies is found as what it is, and the states of all other crashes are
-/// tried as if nothing had happened.
-fn is_found(name: &str, category: &str, found: &str) {
-    let tested = test(name);
-    assert_eq!(tested.code, Some(2), "{name}: {}", tested.stderr);
-    let categories = tested.categories();
-    let is_so = |(known, said): &(&str, &str)| *known == category && said.contains(found);
-    assert!(
-        categories.len() == 1 && categories.iter().all(is_so),
-        "{name}: {categories:?}"
-    );
-    assert_eq!(tested.states(), Some(STATES), "{name}");
-}
-
 /// Before, between and after the stores of two operations; opening is as before the first.
 const STATES: u64 = 6;
 
-#[test]
-fn recovery_that_never_ends_is_a_hang() {
-    is_found("hangs", "hang", "did not end in time");
+/// What a program must be reported as.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// One finding: a crash between the two copies is found as what it is, and the states of all other
+    /// crashes are tried as if nothing had happened.
+    Found {
+        category: &'static str,
+        /// Part of what the program did.
+        found: &'static str,
+    },
+    Consistent,
+    /// Not judged at all, for this reason.
+    Refused(&'static str),
 }
 
-#[test]
-fn a_program_that_ignores_signals_is_stopped() {
-    is_found("ignores_signals", "hang", "did not end in time");
+const fn found(category: &'static str, found: &'static str) -> Expected {
+    Expected::Found { category, found }
 }
 
-#[test]
-fn a_program_that_prints_without_end_is_stopped() {
-    is_found(
+const PROGRAMS: [(&str, Expected); 11] = [
+    // Recovery never ends.
+    ("hangs", found("hang", "did not end in time")),
+    ("ignores_signals", found("hang", "did not end in time")),
+    (
         "prints_without_end",
-        "endless output",
-        "printed without end",
-    );
-}
-
-#[test]
-fn a_file_that_grows_without_end_is_stopped() {
-    is_found("writes_a_huge_file", "crash in recovery", "SIGXFSZ");
-}
-
-#[test]
-fn an_abort_in_recovery_is_a_crash() {
-    is_found("aborts", "crash in recovery", "SIGABRT");
-}
-
-#[test]
-fn an_exit_status_of_recovery_is_told_with_its_last_words() {
-    is_found(
+        found("endless output", "printed without end"),
+    ),
+    ("writes_a_huge_file", found("crash in recovery", "SIGXFSZ")),
+    ("aborts", found("crash in recovery", "SIGABRT")),
+    // The exit status is told with the last words.
+    (
         "exits",
-        "recovery refuses",
-        "exit status 7: the pool is damaged",
-    );
+        found("recovery refuses", "exit status 7: the pool is damaged"),
+    ),
+    // Closing our descriptors harms only the program itself.
+    (
+        "closes_descriptors",
+        found("recovery refuses", "exit status 1"),
+    ),
+    // Stores through a second mapping are seen.
+    ("maps_twice", found("crash in recovery", "SIGABRT")),
+    // The daemon is stopped.
+    ("leaves_a_daemon", Expected::Consistent),
+    // Writing the pool through its descriptor disturbs nothing.
+    ("writes_the_descriptor", Expected::Consistent),
+    ("tells_the_time", Expected::Refused("not deterministic")),
+];
+
+pub fn trials() -> Vec<Trial> {
+    let trial = |(name, expected): (&'static str, Expected)| {
+        Trial::test(format!("misbehaving/{name}"), move || check(name, expected))
+    };
+    PROGRAMS.into_iter().map(trial).collect()
 }
 
-#[test]
-fn closing_our_descriptors_harms_only_the_program_itself() {
-    is_found("closes_descriptors", "recovery refuses", "exit status 1");
-}
-
-#[test]
-fn stores_through_a_second_mapping_are_seen() {
-    is_found("maps_twice", "crash in recovery", "SIGABRT");
-}
-
-#[test]
-fn a_daemon_is_stopped_though_the_program_is_consistent() {
-    let tested = test("leaves_a_daemon");
-    assert_eq!(tested.code, Some(0), "{}", tested.stderr);
-    assert_eq!(tested.states(), Some(STATES));
-}
-
-#[test]
-fn writing_the_pool_through_its_descriptor_disturbs_nothing() {
-    let tested = test("writes_the_descriptor");
-    assert_eq!(tested.code, Some(0), "{}", tested.stderr);
-    assert_eq!(tested.states(), Some(STATES));
-}
-
-#[test]
-fn a_program_that_prints_the_time_is_not_judged() {
-    let tested = test("tells_the_time");
-    assert_eq!(tested.code, Some(4), "{}", tested.stderr);
-    assert!(
-        tested.stderr.contains("not deterministic"),
-        "{}",
-        tested.stderr
-    );
-    assert!(tested.document.is_none());
+fn check(name: &str, expected: Expected) -> Result<(), Failed> {
+    let tested = test(name);
+    let said = &tested.stderr;
+    match expected {
+        Expected::Found { category, found } => {
+            assert_eq!(tested.code, Some(2), "{said}");
+            let categories = tested.categories();
+            let is_so = |(known, did): &(&str, &str)| *known == category && did.contains(found);
+            assert!(
+                categories.len() == 1 && categories.iter().all(is_so),
+                "{categories:?}"
+            );
+            assert_eq!(tested.states(), Some(STATES));
+        }
+        Expected::Consistent => {
+            assert_eq!(tested.code, Some(0), "{said}");
+            assert_eq!(tested.states(), Some(STATES));
+        }
+        Expected::Refused(reason) => {
+            assert_eq!(tested.code, Some(4), "{said}");
+            assert!(said.contains(reason), "{said}");
+            assert!(tested.document.is_none());
+        }
+    }
+    Ok(())
 }
