@@ -40,6 +40,7 @@ pub fn trials(corpus: &Arc<Corpus>) -> Vec<Trial> {
     }
     for case in recovery_cases(&corpus.root).unwrap_or_else(|error| panic!("{error}")) {
         let program = Program::new(corpus, case);
+        trials.push(program.trial("one-crash", Program::is_silent_if_crashed_once));
         trials.push(program.trial("second-crash", Program::is_found_by_crashes));
     }
     trials
@@ -126,6 +127,17 @@ impl Program {
         };
         let outcome = runner.crash_program(case, self.built()?, &way)?;
         judge(&judge_crash(case, &outcome), &outcome, report.as_ref())
+    }
+
+    fn is_silent_if_crashed_once(&self) -> Result<(), Failed> {
+        let way = Way {
+            more: &["--recovery", "once"],
+            ..Way::by("exhaustive")
+        };
+        let runner = self.corpus.runner()?;
+        let outcome = runner.crash_program(&self.case, self.built()?, &way)?;
+        let said = outcome.findings.iter().map(|finding| finding.to_string());
+        assert_no(&said.chain(outcome.problems).collect::<Vec<String>>())
     }
 }
 
