@@ -23,7 +23,7 @@ struct Normaliser {
 }
 
 /// Applied in this order, each to the whole report.
-const NORMALISERS: [Normaliser; 9] = [
+const NORMALISERS: [Normaliser; 10] = [
     Normaliser {
         what: r"first as event [0-9,]+",
         instead: "first as event …",
@@ -75,10 +75,16 @@ const NORMALISERS: [Normaliser; 9] = [
         because: "as above",
     },
     Normaliser {
-        what: r"(thread |driver_lane_)[0-9]+",
-        instead: "$1…",
+        what: r"thread [0-9]+",
+        instead: "thread …",
         reports: Reports::OfThreads,
         because: "which of the operations that run at once comes last is up to the scheduler",
+    },
+    Normaliser {
+        what: r"driver_lane_[0-9]+( at \S+:)[0-9]+",
+        instead: "driver_lane_…$1…",
+        reports: Reports::OfThreads,
+        because: "as above: each of the operations runs in a function and on a line of its own",
     },
 ];
 
@@ -144,10 +150,10 @@ x in 3 lines
 
     #[test]
     fn what_the_scheduler_decides_is_erased_for_threads_only() {
-        let report = "thread 2: lost; driver_lane_1\nshown by 1 crash state\n\
+        let report = "thread 2: lost; driver_lane_1 at stores/driver.h:120\nshown by 1 crash state\n\
                       1 finding in 17 crash states at 33 crash points\n";
         let of_one = report.replace("17", "…");
-        let erased = "thread …: lost; driver_lane_…\nshown by … crash states\n\
+        let erased = "thread …: lost; driver_lane_… at stores/driver.h:…\nshown by … crash states\n\
                       1 finding in … crash states at … crash points\n";
         assert_eq!(normalise(report, true), erased);
         assert_eq!(normalise(report, false), of_one);
