@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit;
-use crate::filter::{Kind, Range};
 use crate::options::RecordOptions;
+use crate::show::filter::Filter;
 
 pub use models::{Models, ModelsCommand, Verify};
 pub use test::{Replay, Test};
@@ -224,19 +224,23 @@ pub enum Format {
     Junit,
 }
 
-/// Print the events of a recording, or the program model of a binary
+/// Print what was recorded, or the program model of a binary
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
+#[command(after_help = "\
 Examples:
-  crashpoint show                             all events of crashpoint.out
+  crashpoint show                             everything in crashpoint.out
+  crashpoint show --range data/log --kind write --kind sync
   crashpoint show run1 --kind store --kind flush --range pool:0x1000..0x1040
   crashpoint show run1 --function put --stack --limit 20
   crashpoint show run1 --stats
   crashpoint show --ir ./store put            the model of one function
 
-Each line is: order, thread, kind, place, value, source line. A range is FILE:OFFSET..OFFSET, where
-FILE is the end of a persistent file's path, or ADDRESS..ADDRESS as the program saw it. Of a recording
-of files (record --dir) each line is: order, thread, call, source line; what the call did follows.")]
+A recording of files (record --dir): each entry is order, thread, call, source line, then the effects
+of the call. Kinds: create, name, write, store, resize, attribute, sync, close, output.
+A recording of memory: each entry is order, thread, kind, place, value, source line. Kinds: store,
+load, flush, fence, opaque, call, return, sync, map, unmap, msync.
+A range is FILE or FILE:OFFSET..OFFSET, where FILE is the end of a path, or, in a recording of memory,
+ADDRESS..ADDRESS as the program saw it.")]
 pub struct Show {
     /// The recording; with --ir: the binary [default: crashpoint.out]
     #[arg(value_name = "FOLDER")]
@@ -245,34 +249,30 @@ pub struct Show {
     #[arg(value_name = "FUNCTION", requires = "ir")]
     pub function_name: Option<String>,
     /// Print the program model that crashpoint-cc put into a binary, object or archive
-    #[arg(long, conflicts_with_all = ["stats", "threads", "range", "functions", "kinds"])]
+    #[arg(long, conflicts_with_all = ENTRIES)]
+    #[arg(conflicts_with_all = ["stats", "limit", "stack"])]
     pub ir: bool,
-    /// Draw what a finding or a behaviour consists of, as SVG: its folder, such as
+    /// Draw the graph of a finding or of an update behaviour as SVG, by its folder, such as
     /// crashpoint.out/findings/1 or crashpoint.out/behaviours/1; of a recording, list the behaviours
-    #[arg(long, conflicts_with_all = ["ir", "stats", "threads", "range", "functions", "kinds"])]
+    #[arg(long, conflicts_with_all = ENTRIES)]
+    #[arg(conflicts_with_all = ["ir", "stats", "limit", "stack"])]
     pub graph: bool,
-    /// Only counts
-    #[arg(long)]
+    /// Print counts of the whole recording only
+    #[arg(long, conflicts_with_all = ENTRIES)]
+    #[arg(conflicts_with_all = ["limit", "stack"])]
     pub stats: bool,
-    /// Only this thread, by its number in the recording; may be repeated
-    #[arg(long = "thread", value_name = "N")]
-    pub threads: Vec<u32>,
-    /// Only events that touch this range
-    #[arg(long, value_name = "RANGE", value_parser = Range::parse)]
-    pub range: Option<Range>,
-    /// Only events in this function, or called by it; may be repeated
-    #[arg(long = "function", value_name = "NAME")]
-    pub functions: Vec<String>,
-    /// Only events of this kind; may be repeated
-    #[arg(long = "kind", value_name = "KIND", value_enum)]
-    pub kinds: Vec<Kind>,
-    /// At most this many events
+    #[command(flatten)]
+    pub filter: Filter,
+    /// At most this many entries
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// With call stacks
     #[arg(long)]
     pub stack: bool,
 }
+
+/// Options that choose single entries of a recording.
+const ENTRIES: [&str; 4] = ["threads", "range", "functions", "kinds"];
 
 /// Check that this machine has what Crashpoint needs
 #[derive(Debug, Args)]
