@@ -48,6 +48,9 @@ pub struct Test {
     /// Read settings from this file [default: crashpoint.toml]
     #[arg(value_name = "CONFIG", conflicts_with_all = ["config", "no_config"])]
     pub file: Option<PathBuf>,
+    /// The command that starts the target
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<RunWord>,
     /// The folder for the recording, findings, logs, and what replays the findings
     #[arg(long, short, value_name = "FOLDER", default_value = "crashpoint.out")]
     #[arg(help_heading = "Run and output")]
@@ -70,10 +73,6 @@ pub struct Test {
     /// Print this help with every option and every detail
     #[arg(long, action = ArgAction::HelpLong, help_heading = "Run and output")]
     help_all: Option<bool>,
-
-    /// The command that starts the target
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<RunWord>,
 }
 
 impl Test {
