@@ -4,7 +4,6 @@
 //! prints the entries that pass. A filter that can never pass anything is refused, so that an empty
 //! answer always means that nothing of the kind was recorded.
 
-mod effect_text;
 mod event_text;
 mod files;
 pub mod filter;

@@ -3,11 +3,11 @@
 
 use std::io;
 
+use crashpoint_explain::files::effects::Names;
 use crashpoint_explain::files::frames::is_system_library;
 use crashpoint_report::terminal::{Style, count};
 use crashpoint_trace::files::{Call, Effect, FileRecording, StackFrame};
 
-use super::effect_text::Names;
 use super::filter::{Filter, Kind};
 use super::{Medium, Sink};
 use crate::summary::bytes_text;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::{fmt, ops};
 
 use clap::{Args, ValueEnum};
+use crashpoint_explain::files::effects::Touched;
 use crashpoint_trace::files::{Call, Effect, StackFrame, Through};
 use crashpoint_trace::{Event, EventKind, PmPlace, Recording};
 
@@ -169,17 +170,6 @@ impl Range {
             }
         }
     }
-}
-
-/// What an effect touches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Touched {
-    /// Directory entries or attributes: the paths that they have before or afterwards.
-    Names(Vec<String>),
-    /// Bytes of the file at a path.
-    Bytes(String, ops::Range<u64>),
-    /// All files.
-    Everything,
 }
 
 fn ends_with(path: &Path, name: &str) -> bool {

@@ -2,12 +2,22 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::ops;
 
 use crashpoint_trace::files::{
     Before, Effect, InodeId, InodeKind, Slot, Stream, SyncKind, Through,
 };
 
-use super::filter::Touched;
+/// What an effect touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// Directory entries or attributes: the paths that they have before or afterwards.
+    Names(Vec<String>),
+    /// Bytes of the file at a path.
+    Bytes(String, ops::Range<u64>),
+    /// All files.
+    Everything,
+}
 
 /// The names of inodes, as the recording goes on.
 pub struct Names(HashMap<InodeId, (InodeId, Vec<u8>)>);
