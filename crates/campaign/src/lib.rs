@@ -4,7 +4,7 @@
 //! the other commands.
 //!
 //! **Architecture invariant:** prints nothing and decides no exit code; what a user may want to see
-//! while a run goes on is an [`observer::Event`].
+//! while a run goes on is an [`observer::TestEvent`].
 #![forbid(unsafe_code)]
 
 mod files;
@@ -25,6 +25,6 @@ pub mod test;
 pub mod workload;
 
 pub use files::{FilesError, file_system_model};
-pub use observer::{Event, Observer};
+pub use observer::{Observer, TestEvent};
 pub use settings::Settings;
 pub use test::{TestError, Tested, test};

@@ -4,7 +4,7 @@ use crashpoint_check::engine::explore::Watcher;
 
 /// Something that a user may want to know while a run goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TestEvent {
     /// Worth a line; nothing is wrong.
     Note(String),
     /// Something limits what can be concluded.
@@ -18,20 +18,20 @@ pub enum Event {
         states_tried: u64,
         inconsistent: u64,
     },
-    /// All crash states that were wanted have been tried.
+    /// All chosen crash states have been tried.
     ExplorationEnds,
 }
 
 /// Receives events, also from the threads that try crash states.
 pub trait Observer: Sync {
-    fn event(&self, event: Event);
+    fn event(&self, event: TestEvent);
 
     fn note(&self, text: String) {
-        self.event(Event::Note(text));
+        self.event(TestEvent::Note(text));
     }
 
     fn warning(&self, text: String) {
-        self.event(Event::Warning(text));
+        self.event(TestEvent::Warning(text));
     }
 }
 
@@ -39,7 +39,7 @@ pub trait Observer: Sync {
 pub struct Silent;
 
 impl Observer for Silent {
-    fn event(&self, _: Event) {}
+    fn event(&self, _: TestEvent) {}
 }
 
 /// The progress of an exploration as events.
@@ -47,7 +47,7 @@ pub(crate) struct Progress<'o>(pub &'o dyn Observer);
 
 impl Watcher for Progress<'_> {
     fn progress(&self, point: usize, points: usize, tried: u64, inconsistent: u64) {
-        self.0.event(Event::Progress {
+        self.0.event(TestEvent::Progress {
             crash_point: point,
             crash_points: points,
             states_tried: tried,

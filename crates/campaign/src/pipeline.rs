@@ -21,7 +21,7 @@ use crashpoint_report::Finding;
 use crashpoint_states::Strategy;
 use crashpoint_states::representative::Facts;
 
-use crate::observer::{Event, Progress};
+use crate::observer::{Progress, TestEvent};
 use crate::test::{Run, TestError};
 
 /// What is explored, and how far.
@@ -33,7 +33,7 @@ pub struct Exploration<'e, M, C> {
     pub budget: Budget,
     /// States that differ only in what was not read are tried once.
     pub prune: bool,
-    /// Whether it is counted from which places something was lost.
+    /// Whether the places whose data was lost are counted.
     pub count_lost: bool,
     /// Where results are kept, so that a run can be resumed.
     pub journal: Option<JournalFile<'e>>,
@@ -52,7 +52,7 @@ pub struct JournalFile<'e> {
 pub struct Outcome {
     pub statistics: Statistics,
     pub causes: Causes,
-    /// One for each cause, in their order.
+    /// One finding for each cause, in the order of the causes.
     pub findings: Vec<Finding>,
     /// A check read something unseen, so that nothing was left out as unread.
     pub pruning_refuted: bool,
@@ -69,11 +69,11 @@ where
     C: Checker<Patch = M::Patch>,
     E: Explainer<C>,
 {
-    run.observer.event(Event::ExplorationBegins {
+    run.observer.event(TestEvent::ExplorationBegins {
         crash_points: exploration.medium.points(),
     });
     let explored = exploration.explore(run);
-    run.observer.event(Event::ExplorationEnds);
+    run.observer.event(TestEvent::ExplorationEnds);
     let (explored, pruning_refuted) = explored?;
     let statistics = explored.statistics.clone();
     let (causes, findings) = run.time("minimise", || -> Result<_, TestError> {

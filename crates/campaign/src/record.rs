@@ -37,7 +37,7 @@ pub enum RecordError {
 
 /// A finished run.
 pub struct Recorded {
-    /// None: the program left nothing.
+    /// The recording; `None` if the program left nothing.
     pub recording: Option<Recording>,
     pub out: PathBuf,
     pub ended: Ended,

@@ -80,7 +80,7 @@ impl Prepared {
         }
     }
 
-    /// Nothing was recorded: everything is as before.
+    /// Leaves everything as before, as nothing was recorded.
     pub fn restore(self) {
         let _ = std::fs::remove_dir_all(&self.path);
         if let Some(aside) = self.aside {

@@ -1,7 +1,7 @@
 //! What a run is asked to do, as plain values: no command line, no configuration file.
 //!
 //! A program that calls this library fills in [`Settings`]; the command line fills it in from
-//! `crashpoint.toml` and its options. Names that users choose from are [`Choice`]s, so that both
+//! `crashpoint.toml` and its options. Names that users choose from are [`NamedChoice`]s, so that both
 //! know the same names.
 
 pub mod choice;
@@ -14,7 +14,7 @@ mod test;
 use crashpoint_rules as rules;
 use crashpoint_search::workload::OperationKind;
 
-pub use choice::{Choice, SettingError, nearest};
+pub use choice::{NamedChoice, SettingError, nearest};
 pub use conditions::{AddedCondition, ConditionSettings, SourceLine, SuppressedCondition};
 pub use record::RecordSettings;
 pub use target::TargetSettings;
@@ -26,7 +26,7 @@ pub struct Settings {
     pub record: RecordSettings,
     pub rules: rules::Config,
     pub target: TargetSettings,
-    /// In the order of their names.
+    /// The operations of the target, in the order of their names.
     pub operations: Vec<OperationKind>,
     pub test: TestSettings,
     pub conditions: ConditionSettings,

@@ -18,7 +18,7 @@ use num_bigint::BigUint;
 use rustc_hash::FxHashSet;
 
 use crate::memory::{Prepared, conditions};
-use crate::settings::{self, Choice as _, Settings};
+use crate::settings::{self, NamedChoice as _, Settings};
 use crate::test::Run;
 
 /// What is meant where nothing is said.
@@ -241,7 +241,7 @@ pub fn unfollowed(counts: &Unfollowed) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Where there are no more states than that, and nothing else is asked for, all are tried.
+/// If a recording has at most this many states and no strategy is named, all states are tried.
 const FEW_STATES: u32 = 2000;
 
 /// Whether trying every state is little work: then there is no need to choose, and nothing that a
@@ -304,7 +304,7 @@ fn violations(
     (planner.end(), lists)
 }
 
-/// For each operation a number for its first word.
+/// A number for the first word of each operation.
 fn verbs(prepared: &Prepared) -> Vec<u32> {
     let mut known: BTreeMap<Vec<&str>, u32> = BTreeMap::new();
     let operations = prepared.workload.operations.iter();

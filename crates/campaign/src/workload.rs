@@ -29,11 +29,11 @@ pub enum WorkloadError {
     TooManyAtOnce { line: String, found: usize },
 }
 
-/// All operations, in order.
+/// The operations of a run, in order.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub operations: Vec<Operation>,
-    /// As a file that a user can keep.
+    /// The text of a file that a user can keep.
     pub text: String,
 }
 

@@ -1,4 +1,5 @@
-//! The command line. Help texts teach by example; every option has a twin in `crashpoint.toml`.
+//! The command line. Help texts teach by example. The options of a test or a recording are keys of
+//! `crashpoint.toml` too, see [`crate::options`].
 
 mod models;
 mod test;
@@ -8,8 +9,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit;
-use crate::filter::{Kind, Range};
 use crate::options::RecordOptions;
+use crate::show::filter::Filter;
 
 pub use models::{Models, ModelsCommand, Verify};
 pub use test::{Replay, Test};
@@ -18,11 +19,14 @@ const ABOUT: &str = "\
 Finds crash-consistency bugs: what a program loses, tears or reorders when the power goes out.";
 
 const MAIN_EXAMPLES: &str = "\
-Build your program with crashpoint-cc or crashpoint-c++ (drop-ins for clang), then:
+A program that keeps files, in any language, as it is:
 
-  crashpoint test                                   # with a crashpoint.toml beside it
-  crashpoint replay crashpoint.out/findings/1
+  crashpoint test --dir data --check './verify {dir}' -- ./workload data
+  crashpoint replay crashpoint.out/findings/1 --shell
 
+A program that keeps persistent memory, built with crashpoint-cc or crashpoint-c++ (drop-ins for clang):
+
+  crashpoint test                                   # with a crashpoint.toml beside the program
   crashpoint record --pm '/dev/shm/pool*' -- ./store /dev/shm/pool ops.txt
   crashpoint lint crashpoint.out
   crashpoint show crashpoint.out
@@ -36,6 +40,7 @@ Build your program with crashpoint-cc or crashpoint-c++ (drop-ins for clang), th
 pub struct Cli {
     /// Colours in the output
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
+    #[arg(help_heading = "Global options")]
     pub color: Color,
     #[command(subcommand)]
     pub command: Command,
@@ -64,19 +69,19 @@ pub enum Command {
     Demo(Demo),
 }
 
-/// Run a program and write down what it does to persistent memory, or to files
+/// Record what a program does to files, or to persistent memory
 ///
-/// The program runs as usual: its input, output, exit status and signals are its own. Files whose
-/// mappings count as persistent memory are named by --pm; mappings made with MAP_SYNC always count.
-/// With --dir it is watched from outside instead, by its system calls, and need not be built in any
-/// special way: what it does to the files in that folder is recorded.
+/// The program runs as usual: its input, output, exit status and signals are its own. With --dir, any
+/// program is watched by its system calls, and what it does to the files in that folder is recorded.
+/// Without --dir, a program that was built with crashpoint-cc records its stores, flushes and fences.
+/// --pm names the files whose mappings are persistent memory; mappings made with MAP_SYNC always are.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("\
 Examples:
+  crashpoint record --dir data -- ./workload data
   crashpoint record --pm '/dev/shm/pool*' -- ./store /dev/shm/pool ops.txt
   crashpoint record --pm '/mnt/pmem/**' --out run1 --timeout 5m -- make check
   crashpoint record --pm pool --calls 'tx_*' --loads -- ./store pool
-  crashpoint record --dir data -- ./workload data
 
 {}", exit::HELP))]
 pub struct Record {
@@ -87,7 +92,7 @@ pub struct Record {
         conflicts_with_all = ["pm", "level", "loads", "calls", "limit"],
     )]
     pub dir: Option<PathBuf>,
-    /// With --dir: no call stacks, which are most of the cost
+    /// With --dir: do not record call stacks, which are most of the cost
     #[arg(long, requires = "dir")]
     pub no_stacks: bool,
     #[command(flatten)]
@@ -119,7 +124,7 @@ pub struct Configuration {
     pub set: Vec<String>,
 }
 
-/// Report what is plainly wrong with how a program uses persistent memory
+/// Report misuse of stores, flushes, fences and transactions on persistent memory
 ///
 /// Takes a recording, or records a program first. Findings are printed and written into the folder
 /// of the recording, as findings.json, findings.sarif and findings.junit.xml.
@@ -180,7 +185,7 @@ pub struct Explain {
     pub id: Option<String>,
 }
 
-/// Print the conditions that a program's behaviour hints at: what should persist before what
+/// Print the conditions that are inferred from a recording: what should persist before what
 ///
 /// Takes a recording at level flow with loads, or records a program first. `test` with the strategy
 /// `conditions` tries the crash states that violate them.
@@ -190,10 +195,10 @@ Examples:
   crashpoint infer --pm '/dev/shm/pool*' -- ./store /dev/shm/pool ops.txt
   crashpoint infer crashpoint.out --limit 20
 
-The rules: PO1, what is written depends on what was read, which persists first. PO2, what was read
-decides whether something is written, and persists first. PO3, what was read guards something else
-that is read, which persists first. PO4, the same for what is the way to something. PA1, guards persist
-together.
+The rules: PO1, a value that is written depends on data that was read; the data persists first. PO2,
+data that was read decides whether a value is written; the data persists first. PO3, data that was
+read guards other data that is read; the other data persists first. PO4, the same for data that is
+reached by a pointer. PA1, guards persist together.
 
 {}", exit::HELP))]
 pub struct Infer {
@@ -224,19 +229,23 @@ pub enum Format {
     Junit,
 }
 
-/// Print the events of a recording, or the program model of a binary
+/// Print what was recorded, or the program model of a binary
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
+#[command(after_help = "\
 Examples:
-  crashpoint show                             all events of crashpoint.out
+  crashpoint show                             everything in crashpoint.out
+  crashpoint show --range data/log --kind write --kind sync
   crashpoint show run1 --kind store --kind flush --range pool:0x1000..0x1040
   crashpoint show run1 --function put --stack --limit 20
   crashpoint show run1 --stats
   crashpoint show --ir ./store put            the model of one function
 
-Each line is: order, thread, kind, place, value, source line. A range is FILE:OFFSET..OFFSET, where
-FILE is the end of a persistent file's path, or ADDRESS..ADDRESS as the program saw it. Of a recording
-of files (record --dir) each line is: order, thread, call, source line; what the call did follows.")]
+A recording of files (record --dir): each entry is order, thread, call, source line, then the effects
+of the call. Kinds: create, name, write, store, resize, attribute, sync, close, output.
+A recording of memory: each entry is order, thread, kind, place, value, source line. Kinds: store,
+load, flush, fence, opaque, call, return, sync, map, unmap, msync.
+A range is FILE or FILE:OFFSET..OFFSET, where FILE is the end of a path, or, in a recording of memory,
+ADDRESS..ADDRESS as the program saw it.")]
 pub struct Show {
     /// The recording; with --ir: the binary [default: crashpoint.out]
     #[arg(value_name = "FOLDER")]
@@ -245,34 +254,30 @@ pub struct Show {
     #[arg(value_name = "FUNCTION", requires = "ir")]
     pub function_name: Option<String>,
     /// Print the program model that crashpoint-cc put into a binary, object or archive
-    #[arg(long, conflicts_with_all = ["stats", "threads", "range", "functions", "kinds"])]
+    #[arg(long, conflicts_with_all = ENTRIES)]
+    #[arg(conflicts_with_all = ["stats", "limit", "stack"])]
     pub ir: bool,
-    /// Draw what a finding or a behaviour consists of, as SVG: its folder, such as
+    /// Draw the graph of a finding or of an update behaviour as SVG, by its folder, such as
     /// crashpoint.out/findings/1 or crashpoint.out/behaviours/1; of a recording, list the behaviours
-    #[arg(long, conflicts_with_all = ["ir", "stats", "threads", "range", "functions", "kinds"])]
+    #[arg(long, conflicts_with_all = ENTRIES)]
+    #[arg(conflicts_with_all = ["ir", "stats", "limit", "stack"])]
     pub graph: bool,
-    /// Only counts
-    #[arg(long)]
+    /// Print counts of the whole recording only
+    #[arg(long, conflicts_with_all = ENTRIES)]
+    #[arg(conflicts_with_all = ["limit", "stack"])]
     pub stats: bool,
-    /// Only this thread, by its number in the recording; may be repeated
-    #[arg(long = "thread", value_name = "N")]
-    pub threads: Vec<u32>,
-    /// Only events that touch this range
-    #[arg(long, value_name = "RANGE", value_parser = Range::parse)]
-    pub range: Option<Range>,
-    /// Only events in this function, or called by it; may be repeated
-    #[arg(long = "function", value_name = "NAME")]
-    pub functions: Vec<String>,
-    /// Only events of this kind; may be repeated
-    #[arg(long = "kind", value_name = "KIND", value_enum)]
-    pub kinds: Vec<Kind>,
-    /// At most this many events
+    #[command(flatten)]
+    pub filter: Filter,
+    /// At most this many entries
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// With call stacks
     #[arg(long)]
     pub stack: bool,
 }
+
+/// Options that choose single entries of a recording.
+const ENTRIES: [&str; 4] = ["threads", "range", "functions", "kinds"];
 
 /// Check that this machine has what Crashpoint needs
 #[derive(Debug, Args)]

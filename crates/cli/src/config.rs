@@ -76,8 +76,8 @@ pub fn load(
     assemble(document, &folder)
 }
 
-/// What `crashpoint test` works with: the file, then its options; and the baseline. Something to run,
-/// and something to run it with, is there.
+/// What `crashpoint test` works with: the file, then its options; and the baseline. A target and
+/// operations are present, or an error names what is missing.
 pub fn for_test(
     options: &arguments::Test,
     colours: bool,

@@ -41,7 +41,7 @@ impl From<Ending> for ExitCode {
     }
 }
 
-/// For `--help`.
+/// The list of exit codes for `--help`.
 pub const HELP: &str = "\
 Exit codes:
    0  nothing found, or what was asked is done

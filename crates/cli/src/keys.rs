@@ -283,6 +283,27 @@ mod tests {
         assert_documented(page, "", KEYS);
     }
 
+    /// Rows of the tables that are written by hand name the defaults of the library.
+    #[test]
+    fn the_defaults_of_rules_that_the_page_names_are_true() {
+        let page = include_str!("../../../docs/configuration.md");
+        let table = toml::Table::try_from(rules::Config::default()).unwrap();
+        for (rule, key) in [
+            ("extra-flush", "share"),
+            ("extra-flush", "untouched"),
+            ("extra-fence", "share"),
+            ("extra-fence", "mfence"),
+        ] {
+            let value = table["rules"][rule][key].to_string().replace('"', "`");
+            let begin = format!("| `rules.{rule}.{key}` |");
+            let row = page.lines().find(|line| line.starts_with(&begin));
+            assert!(
+                row.unwrap().contains(&format!("| {value} |")),
+                "{key}: {value}"
+            );
+        }
+    }
+
     #[test]
     fn keys_in_lists_are_checked_too() {
         let text = "[transactions]\nlog = [{ name = 'a', adress = 0, length = 1 }]\n";

@@ -174,7 +174,7 @@ fn unknown_rule(name: &str, scripts: &[String]) -> LintError {
     }
 }
 
-/// On a terminal, and only where it takes long enough to wonder.
+/// A progress bar: on a terminal only, and only for long recordings.
 fn progress(recording: &Recording) -> ProgressBar {
     const NOTICEABLE: u64 = 5_000_000;
     let events = recording.statistics().events();

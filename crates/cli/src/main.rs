@@ -1,17 +1,16 @@
 //! `crashpoint`: commands, configuration, exit codes.
 //!
 //! **Architecture invariant:** the only crate that prints or decides an exit code, and within it,
-//! only [`output`], this file, and the progress bars of long commands. Commands return how they ended or a typed error.
+//! only [`output`], this file, and the progress bars of long commands. Commands return how they ended
+//! or a typed error.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod config;
 mod demo;
 mod doctor;
-mod event_text;
 mod exit;
 mod explain;
-mod filter;
 mod infer;
 mod keys;
 mod lint;
@@ -22,9 +21,6 @@ mod record;
 mod record_files;
 mod replay;
 mod show;
-mod show_files;
-mod show_graph;
-mod statistics;
 mod summary;
 mod test;
 

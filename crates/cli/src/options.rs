@@ -2,11 +2,15 @@
 //! once: the name of a field is the key and the option, its documentation is the help text, and its
 //! type reads both.
 //!
-//! Fields that are `skip`ped for the command line are keys only. Fields that are hidden belong to the
-//! inner knobs of heuristics, which `--help-all` shows.
+//! The first paragraph of a field's documentation is the short help text; `[default: …]` in it is the
+//! default. The paragraphs after it stand in `--help-all`. `docs/configuration.md` is generated from
+//! the same declaration (`page_tests.rs`). Fields that are `skip`ped for the command line are keys
+//! only; fields with `hide_short_help` are inner knobs, which only `--help-all` shows.
 
 mod conditions;
 mod operations;
+#[cfg(test)]
+mod page_tests;
 mod record;
 mod target;
 mod test;
@@ -20,7 +24,7 @@ pub use test::TestOptions;
 
 use crashpoint_campaign::settings::SettingError;
 
-/// What is wrong with the value of a key.
+/// A wrong value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongValue {
     /// Keys from the outermost table inwards.
@@ -37,7 +41,7 @@ impl WrongValue {
     }
 }
 
-/// A value that may be said in two places, of which the first wins.
+/// A value that can be given in two places, of which the first wins.
 pub trait Merge {
     fn or(self, other: Self) -> Self;
 }
@@ -65,21 +69,33 @@ macro_rules! options {
     (
         $(#[$attribute:meta])*
         pub struct $name:ident {
-            $($(#[$of_field:meta])* pub $field:ident: $type:ty,)+
+            $(
+                $(#[doc = $doc:literal])+
+                $(#[arg $arg:tt])*
+                pub $field:ident: $type:ty,
+            )+
         }
     ) => {
         #[derive(Clone, Debug, Default, clap::Args, serde::Deserialize)]
         $(#[$attribute])*
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct $name {
-            $($(#[$of_field])* pub $field: $type,)+
+            $(
+                $(#[doc = $doc])+
+                $(#[arg $arg])*
+                pub $field: $type,
+            )+
         }
 
         impl $name {
             /// The names of the fields; keys have `-` where these have `_`.
             pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),+];
 
-            /// What is said here, and for the rest what is said there.
+            /// The documentation of each field, line by line.
+            #[cfg(test)]
+            pub const DOCUMENTATION: &'static [&'static [&'static str]] = &[$(&[$($doc),+]),+];
+
+            /// The values that are given here, and for the rest the values of `other`.
             pub fn or(self, other: $name) -> $name {
                 $name {
                     $($field: $crate::options::Merge::or(self.$field, other.$field),)+

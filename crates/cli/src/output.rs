@@ -22,7 +22,7 @@ impl Output {
         }
     }
 
-    /// Part of the result.
+    /// Prints a part of the result.
     pub fn print(&mut self, text: &str) -> io::Result<()> {
         if self.closed {
             return Ok(());
@@ -31,7 +31,7 @@ impl Output {
         self.unless_closed(written)
     }
 
-    /// Brings everything to its reader; to be called at the end.
+    /// Flushes standard output; to be called at the end.
     pub fn finish(&mut self) -> io::Result<()> {
         if self.closed {
             return Ok(());
@@ -73,7 +73,7 @@ impl Output {
         ));
     }
 
-    /// In its place among what was printed before, should both go to one terminal.
+    /// Prints a line on standard error, after what was printed before, should both go to one terminal.
     pub fn remark(&mut self, line: &str) {
         let _ = self.finish();
         let _ = writeln!(io::stderr(), "{line}");

@@ -6,13 +6,12 @@ mod statistics;
 
 use std::io;
 
-use clap::CommandFactory as _;
 use crashpoint_campaign as campaign;
 use crashpoint_campaign::output_dir::{FolderError, OutputDir};
 use crashpoint_campaign::recording_dir::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
 use crashpoint_report::{Finding, Report, Severity, json, junit, sarif};
 
-use crate::arguments::{self, Cli};
+use crate::arguments;
 use crate::config::{self, ConfigError};
 use crate::exit::{Ending, Exit};
 use crate::lint;
@@ -49,10 +48,6 @@ impl TestCommandError {
 
 /// The command.
 pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, TestCommandError> {
-    if arguments.help_all {
-        output.print(&help_with_hidden_options())?;
-        return Ok(Exit::Clean.into());
-    }
     let (settings, baseline) = config::for_test(arguments, output.colours_on_stderr())?;
     let terminal = Terminal::new(output);
     let tested = campaign::test(&settings, &arguments.out, arguments.resume, &terminal);
@@ -87,15 +82,6 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
         Exit::Findings
     };
     Ok(exit.into())
-}
-
-/// The long help, with the options that it leaves out.
-fn help_with_hidden_options() -> String {
-    let mut all = Cli::command();
-    let test = all.find_subcommand_mut("test").expect("it is a command");
-    let mut shown = test.clone().mut_args(|argument| argument.hide(false));
-    shown = shown.bin_name("crashpoint test");
-    shown.render_long_help().to_string()
 }
 
 fn write_files(folder: &OutputDir, report: &Report, known: &[Finding]) -> Result<(), FolderError> {

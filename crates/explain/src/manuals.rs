@@ -10,7 +10,7 @@ use crashpoint_report::{Rule, Severity};
 pub struct CrashRule {
     pub id: &'static str,
     pub severity: Severity,
-    /// One line.
+    /// The rule in one line.
     pub summary: &'static str,
     pub manual: &'static str,
 }

@@ -30,7 +30,7 @@ pub fn merge(causes: &mut Causes, origin: impl Fn(&Cause, NodeId) -> Option<Loca
 
 type Line = (String, u32);
 
-/// By what causes are recognised.
+/// The features by which equal causes are recognised.
 struct Roots {
     kind: CauseKind,
     needed: Vec<Line>,

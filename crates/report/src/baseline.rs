@@ -30,7 +30,7 @@ pub struct Baseline {
     pub entries: Vec<Entry>,
 }
 
-/// One line of it.
+/// One line of a baseline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// `file:line`.
@@ -54,14 +54,14 @@ pub struct Split {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {kind}")]
 pub struct BaselineError {
-    /// From 1.
+    /// The number of the line, from 1.
     pub line: usize,
     pub kind: BaselineErrorKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaselineErrorKind {
-    #[error("`{0}` is no fingerprint: 16 digits of 0-9 and a-f")]
+    #[error("`{0}` is not a fingerprint: 16 digits of 0-9 and a-f")]
     Fingerprint(String),
     #[error("the rule is missing: columns are separated by two blanks")]
     NoRule,
@@ -251,16 +251,16 @@ mod tests {
         for (bad, said) in [
             (
                 "x  a  b  c",
-                "line 4: `x` is no fingerprint: 16 digits of 0-9 and a-f",
+                "line 4: `x` is not a fingerprint: 16 digits of 0-9 and a-f",
             ),
             (
                 "0123456789ABCDEF  a",
-                "line 4: `0123456789ABCDEF` is no fingerprint",
+                "line 4: `0123456789ABCDEF` is not a fingerprint",
             ),
             ("0123456789abcdef", "line 4: the rule is missing"),
             (
                 "0123456789abcdef rule",
-                "line 4: `0123456789abcdef rule` is no fingerprint",
+                "line 4: `0123456789abcdef rule` is not a fingerprint",
             ),
         ] {
             let error = Baseline::parse(&format!("# x\n\n{good}\n{bad}\n")).unwrap_err();

@@ -14,9 +14,9 @@ pub enum Category {
     /// A checker said so.
     #[default]
     Inconsistent,
-    /// Of a file that was saved, neither the old nor the new contents are there.
+    /// A saved file has neither its old nor its new content.
     DamagedFile,
-    /// Nothing was lost, and still something is forgotten.
+    /// Recovery forgets something although nothing was lost.
     WrongAfterARestart,
 }
 
@@ -35,7 +35,7 @@ impl Category {
         Category::WrongAfterARestart,
     ];
 
-    /// As reports and `findings.json` have it.
+    /// The name in reports and in `findings.json`.
     pub fn name(self) -> &'static str {
         match self {
             Category::Lost => "lost",

@@ -86,7 +86,7 @@ pub fn extra_flush() -> Finding {
             length: 64,
         }),
         first_order: 7,
-        model: "x86-adr".into(),
+        model: "x86".into(),
         crash: None,
     }
 }
@@ -108,7 +108,7 @@ pub fn missing_flush() -> Finding {
             length: 8,
         }),
         first_order: 9,
-        model: "x86-adr".into(),
+        model: "x86".into(),
         crash: None,
     }
 }

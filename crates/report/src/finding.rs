@@ -18,7 +18,7 @@ pub struct Report {
     pub figures: Figures,
     /// The rules that were asked, by id.
     pub rules: Vec<Rule>,
-    /// By place in the source.
+    /// Findings, errors first, then by place in the source.
     pub findings: Vec<Finding>,
     /// What limits the trust in the result: damage, limits, writes by code that was not recorded.
     pub problems: Vec<String>,
@@ -40,7 +40,7 @@ pub struct TestFigures {
     /// Whether that is exact, or a lower bound.
     pub possible_exact: bool,
     pub chosen_states: u64,
-    /// Of these, those of a kind of which several had failed; not tried.
+    /// Chosen states of a kind of which several had failed; not tried.
     pub settled_states: u64,
     pub duplicate_states: u64,
     pub pruned_states: u64,
@@ -56,12 +56,12 @@ pub struct TestFigures {
     pub points_cut: u64,
     pub points_left: u64,
     pub states_per_second: f64,
-    /// Instances of update behaviours, and those of them that were tried for the rest.
+    /// Instances of update behaviours, and the representatives among them.
     pub behaviours: u64,
     pub representatives: u64,
-    /// Of each strategy, in their order: states that it chose, and that were tried for it.
+    /// For each strategy, in order: states that the strategy chose, and states that were tried for it.
     pub by_strategy: Vec<(String, u64, u64)>,
-    /// By phase, in order.
+    /// Seconds by phase, in order.
     pub seconds: Vec<(String, f64)>,
     /// Kinds of states that failed: operation and path of what was kept or lost.
     pub clusters: u64,
@@ -99,7 +99,7 @@ pub struct Figures {
 pub struct Rule {
     pub id: String,
     pub severity: Severity,
-    /// One line.
+    /// The rule in one line.
     pub summary: String,
     /// Markdown: what is wrong, what to do, what the rule can get wrong.
     pub manual: String,
@@ -118,7 +118,7 @@ pub struct Finding {
     pub help: String,
     /// Where to look first: the innermost frame that is not a helper.
     pub location: Option<Location>,
-    /// Innermost first, from the very instruction outwards.
+    /// The call stack, innermost first, from the very instruction outwards.
     pub stack: Vec<Frame>,
     /// What happened to the cache line, oldest first; also the event itself, where it is known.
     pub history: Vec<Step>,
@@ -139,7 +139,7 @@ pub struct Crash {
     pub category: Category,
     /// The operation that was running or had returned last, and its place from 1.
     pub operation: Option<(u64, String)>,
-    /// It had returned.
+    /// Whether the operation had returned.
     pub acknowledged: bool,
     /// The stores or calls that were needed; for atomicity, the one that would have made it whole.
     pub needed: Vec<Spot>,
@@ -158,7 +158,7 @@ pub struct Crash {
     /// What the models of other file systems say: those that allow the state, and those that do not.
     pub possible_on: Vec<String>,
     pub impossible_on: Vec<String>,
-    /// Whether it was seen on a real file system, if it was looked for.
+    /// Whether the state was seen on a real file system, if `--confirm` looked for it.
     pub confirmed: Option<Confirmed>,
     /// What in the model lets this happen.
     pub because: String,
@@ -211,7 +211,8 @@ pub struct Location {
 pub struct Frame {
     pub function: String,
     pub location: Option<Location>,
-    /// It only flushes and fences, or belongs to a library: findings are told at its caller.
+    /// Whether the function only flushes and fences, or belongs to a library: findings are shown at
+    /// its caller.
     pub helper: bool,
 }
 

@@ -83,7 +83,7 @@ impl Graph {
         self
     }
 
-    /// Of each operation, the layer it is drawn in.
+    /// The layer in which each operation is drawn.
     fn layers(&self) -> Vec<Vec<usize>> {
         let mut depth = vec![0; self.operations.len()];
         let mut edges = self.edges.clone();

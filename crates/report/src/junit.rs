@@ -132,7 +132,7 @@ mod tests {
             called by store.c:12 in main\n\
             persistent memory: pool+0x1050, 8 bytes\n\
             help: flush the line after this store, then fence\n\
-            model: x86-adr, fingerprint: ";
+            model: x86, fingerprint: ";
         assert!(text.contains(expected), "{text}");
         assert!(
             text.contains("recording stopped at the byte limit"),

@@ -21,7 +21,7 @@ pub struct Resolver<'a> {
     recording: &'a Recording,
     program: &'a Program,
     helpers: Helpers,
-    /// By model.
+    /// Helper functions by model.
     binaries: Vec<Option<&'a Path>>,
 }
 

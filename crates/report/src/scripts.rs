@@ -59,7 +59,7 @@ fn excerpt(text: &str, error: &ScriptError, colours: bool) -> String {
     renderer.render(&[group])
 }
 
-/// From the column to the end of the line.
+/// The span from the column to the end of the line.
 fn span(text: &str, line: usize, column: usize) -> Option<std::ops::Range<usize>> {
     let starts = line_starts(text);
     let start = *starts.get(line.checked_sub(1)?)?;

@@ -21,7 +21,7 @@ const OUTER_FRAMES: usize = 4;
 /// How to render.
 #[derive(Clone, Debug, Default)]
 pub struct Style {
-    /// With ANSI colours.
+    /// Whether the text has ANSI colours.
     pub colours: bool,
     /// Names of files in this folder are shown relative to it.
     pub base: Option<String>,

@@ -45,7 +45,7 @@ fn a_report_ends_with_problems_and_counts() {
     let expected = "\
 warning: recording stopped at the byte limit
 2 findings in 1,234 events: 1 error, 1 warning
-judged under x86-adr; `crashpoint lint --explain model` says what that means
+judged under x86; `crashpoint lint --explain model` says what that means
 ";
     assert!(text.ends_with(expected), "{text}");
 }

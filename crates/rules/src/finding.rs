@@ -58,8 +58,8 @@ pub struct HistoryStep {
     pub thread: ThreadIndex,
 }
 
-/// The memory model that built-in findings are stated under.
-pub const MODEL: &str = "x86 (ADR)";
+/// The memory model that built-in findings are stated under, by the name that `--model` has for it.
+pub const MODEL: &str = "x86";
 
 /// One problem at one place of the program, reached by one call path.
 #[derive(Clone, Debug, PartialEq, Eq)]

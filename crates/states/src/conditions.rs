@@ -2,7 +2,7 @@
 //!
 //! # Model
 //!
-//! After Witcher (§4.3). Going along the recording, a [`Planner`] is told at every moment at which
+//! After Witcher (§4.3). Going along the recording, a [`Planner`] is told at every crash point at which
 //! power may fail which stores are pending. Where a condition says "X before Y" and both are
 //! pending, two states violate it with as little as possible besides: the smallest that has Y
 //! (nothing else is kept that need not be), and the largest that lacks X (nothing else is lost that
@@ -10,7 +10,7 @@
 //! which any two belong together, the same states of each that is pending beside another one.
 //!
 //! Two kinds of state need no condition. That everything persisted in the order in which it was
-//! stored, up to this moment: it violates what ties it to stores still to come. And, where an
+//! stored, up to this crash point: it violates what ties it to stores still to come. And, where an
 //! operation has returned, that one of its stores was not persisted, or none.
 //!
 //! # How many
@@ -77,7 +77,7 @@ struct Kind {
     operation: u32,
 }
 
-/// A moment at which power may fail.
+/// A crash point, as the planner sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionPoint<'a> {
     /// Of the last event before it.
@@ -203,7 +203,7 @@ impl<'a> Planner<'a> {
         self.alike = contexts;
     }
 
-    /// The next moment. Says whether states of it are to be tried.
+    /// The next crash point. Says whether states of it are to be tried.
     pub fn crash_point(&mut self, at: &ConditionPoint<'_>) -> bool {
         let new = self.issued..at.issued;
         self.issued = at.issued;
@@ -437,7 +437,7 @@ impl<'a> Planner<'a> {
 /// The strategy.
 #[derive(Debug, Default)]
 pub struct ByConditions {
-    /// By the order of the last event before the moment.
+    /// By the order of the last event before the crash point.
     targets: FxHashMap<u64, Vec<Planned>>,
     pub figures: Figures,
     /// States that were handed out, by reason.

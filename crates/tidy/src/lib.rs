@@ -4,5 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod crates;
+pub mod pages;
 pub mod public_types;
 pub mod source;

@@ -6,10 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// So many crates may not share a name.
 pub const TOO_MANY: usize = 3;
 
-/// **Temporary**: names that still stand in [`TOO_MANY`] crates or more. A name that no longer does
-/// is reported, and must be removed from here; nothing may be added.
-pub const SHARED_FOR_NOW: &[&str] = &[];
-
 /// The public types that a file declares: `pub struct NAME`, and the same for `enum`, `union`,
 /// `trait` and `type`. What is public within its crate only (`pub(crate)`) does not count.
 pub fn declared_types(text: &str) -> Vec<&str> {

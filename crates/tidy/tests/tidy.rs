@@ -1,7 +1,7 @@
 //! Style is tested, not reviewed: what every file of the repository must keep to.
 
-use crashpoint_tidy::public_types::{SHARED_FOR_NOW, shared_names};
-use crashpoint_tidy::source;
+use crashpoint_tidy::public_types::shared_names;
+use crashpoint_tidy::{pages, source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -110,7 +110,7 @@ fn no_public_type_name_stands_in_three_crates() {
         let (owner, inside) = file.strip_prefix("crates/")?.split_once('/')?;
         inside.starts_with("src/").then_some((owner, text.as_str()))
     });
-    assert_none(shared_names(files, SHARED_FOR_NOW));
+    assert_none(shared_names(files, &[]));
 }
 
 #[test]
@@ -131,6 +131,26 @@ fn the_architecture_page_names_every_crate() {
         }
     }
     assert_none(problems);
+}
+
+#[test]
+fn paths_that_pages_name_exist() {
+    let root = root();
+    let of_readers = |page: &str| page.starts_with("docs/") || !page.contains('/');
+    let pages = texts(&[".md"])
+        .into_iter()
+        .filter(|(page, _)| of_readers(page));
+    let exists = |path: &str| root.join(path).exists();
+    let problems = pages.flat_map(|(page, text)| pages::missing_paths(&page, &text, exists));
+    assert_none(problems.collect());
+}
+
+#[test]
+fn code_that_the_glossary_names_exists() {
+    let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page");
+    let (glossary, settings) = (read("docs/glossary.md"), read("docs/configuration.md"));
+    let sources = texts(&[".rs"]);
+    assert_none(pages::unknown_code(&glossary, &settings, &sources));
 }
 
 #[test]

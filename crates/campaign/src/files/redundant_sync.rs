@@ -80,7 +80,7 @@ impl<'a> RedundantSyncs<'_, 'a> {
         })
     }
 
-    /// In the order of their last calls.
+    /// Redundant syncs in the order of their last calls.
     fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (index, call) in self.files.calls.iter().enumerate() {

@@ -33,7 +33,7 @@ pub struct Workspace<'s> {
     folder: PathBuf,
     /// What it is copied from.
     source: PathBuf,
-    /// It was there at all.
+    /// Whether the folder existed before the run.
     existed: bool,
     in_place: bool,
 }

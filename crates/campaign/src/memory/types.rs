@@ -27,7 +27,7 @@ pub struct Types<'r> {
     program: &'r Program,
     names: Vec<String>,
     numbers: FxHashMap<String, u32>,
-    /// By the place of a store: the first node of a store may lie anywhere in a word.
+    /// Types by the place of a store: the first node of a store may lie anywhere in a word.
     owners: FxHashMap<(SiteId, ContextId), Owners>,
     /// Where the store that a node belongs to begins.
     store: Option<(u64, u64)>,

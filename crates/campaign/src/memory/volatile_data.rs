@@ -21,7 +21,7 @@ use crashpoint_rules::RecordedProgram;
 /// The rule's id, as lint has it.
 const RULE: &str = UNPERSISTED.id;
 
-/// Nothing while some failures are not explained: they may be of any store.
+/// Reports nothing while some failures are not explained: such a failure may be of any store.
 pub fn harmless(
     settings: &Settings,
     prepared: &Prepared,

@@ -1,7 +1,7 @@
 //! Names that users choose from, and what is wrong with a value that a user wrote.
 
 /// A closed set of values, each with the name that users write and a line of help.
-pub trait Choice: Copy + PartialEq + Sized + 'static {
+pub trait NamedChoice: Copy + PartialEq + Sized + 'static {
     /// What one of them is called in messages, and what all of them are called.
     const NOUN: (&'static str, &'static str);
     const ALL: &'static [Self];
@@ -33,7 +33,7 @@ macro_rules! choices {
             $($(#[$of_variant])* #[doc = $help] $variant,)+
         }
 
-        impl $crate::settings::Choice for $type {
+        impl $crate::settings::NamedChoice for $type {
             const NOUN: (&'static str, &'static str) = ($noun, $nouns);
             const ALL: &'static [$type] = &[$($type::$variant),+];
 

@@ -8,7 +8,7 @@ use crashpoint_abi::Level;
 pub struct RecordSettings {
     /// Globs of the files whose mappings are persistent memory.
     pub pm: Vec<String>,
-    /// None: [`Level::Pm`].
+    /// The level; `None` for [`Level::Pm`].
     pub level: Option<Level>,
     /// Whether loads from persistent memory are recorded too.
     pub loads: bool,

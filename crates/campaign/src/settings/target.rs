@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crashpoint_persist::files;
 use crashpoint_persist::graph::Model;
 
-use super::choice::Choice;
+use super::choice::NamedChoice;
 use super::template::{PM, Template, Word};
 
 /// What is tested.
@@ -13,7 +13,7 @@ use super::template::{PM, Template, Word};
 pub struct TargetSettings {
     /// Where `build` is run: the folder of the configuration; empty for the current one.
     pub folder: PathBuf,
-    /// For `sh -c`.
+    /// The text of a shell command, for `sh -c`.
     pub build: Option<String>,
     /// Runs operations on a pool that may exist already; [`super::template::RUN`] can be filled in.
     pub run: Option<Template>,
@@ -50,7 +50,7 @@ impl Default for TargetSettings {
     }
 }
 
-impl Choice for Model {
+impl NamedChoice for Model {
     const NOUN: (&'static str, &'static str) = ("model", "models");
     const ALL: &'static [Model] = &[Model::X86, Model::Eadr, Model::Msync];
 

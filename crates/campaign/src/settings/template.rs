@@ -87,7 +87,7 @@ impl Word {
         self.0.contains(&Piece::Hole(hole))
     }
 
-    /// With every placeholder replaced.
+    /// The word with every placeholder replaced.
     pub fn fill(&self, value: impl Fn(Placeholder) -> OsString) -> OsString {
         let mut word = OsString::new();
         for piece in &self.0 {
@@ -159,7 +159,7 @@ impl Template {
         self.folder = folder.to_owned();
     }
 
-    /// Where it is started; empty for the current folder.
+    /// The folder in which the command is started; empty for the current folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -36,9 +36,11 @@ choices! {
     pub enum Oracle("oracle", "oracles") {
         #[default]
         Output = "output":
-            "What is printed after recovery must be what is printed if the interrupted operation happened, or if it did not",
+            "What is printed after recovery must be what is printed if the interrupted operation \
+             happened, or if it did not",
         Acknowledged = "acknowledged":
-            "What the checker prints must be the lines that the program had printed, and perhaps those that come next",
+            "What the checker prints must be the lines that the program had printed, and perhaps the \
+             lines that come next",
         None = "none": "Only visible failures, and the checker if there is one",
     }
 }
@@ -88,15 +90,15 @@ pub struct TestSettings {
     pub threads: usize,
     pub keys: KeySettings,
     pub values: RangeInclusive<u64>,
-    /// None: what suits the target.
+    /// The strategy; `None` for the default of the target.
     pub strategy: Option<Strategy>,
     pub bound: Option<u32>,
-    /// Of each crash point.
+    /// Random states of each crash point.
     pub random_states: u64,
-    /// Of each kind of violation, before they are sampled.
+    /// Violations of each kind that are tried before the kind is only sampled.
     pub per_kind: u64,
     pub representative: Representatives,
-    /// None: output equivalence, or with a checker its verdict alone.
+    /// The oracle; `None` for output equivalence, or, with a checker, for the checker's verdict alone.
     pub oracle: Option<Oracle>,
     /// [`super::template::CHECK`] can be filled in.
     pub check: Option<Template>,
@@ -107,7 +109,7 @@ pub struct TestSettings {
     pub probe: bool,
     pub recovery: Recovery,
     pub prune: bool,
-    /// Of one check.
+    /// The time limit of one check.
     pub timeout: Duration,
     /// Bytes that one check may use.
     pub memory: Option<u64>,
@@ -116,7 +118,7 @@ pub struct TestSettings {
     pub states_per_point: Option<u64>,
     /// The most time in all.
     pub time: Option<Duration>,
-    /// None: as many as there are cores.
+    /// Checks that run at once; `None` for as many as there are cores.
     pub jobs: Option<NonZeroUsize>,
     /// The real file system on which findings about files are looked for.
     pub confirm: Option<FileSystem>,

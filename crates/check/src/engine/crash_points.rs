@@ -78,7 +78,7 @@ impl Phase {
 )]
 pub struct SuffixId(pub u32);
 
-/// A moment in the recording at which a crash is tried.
+/// A position in the recording at which a crash is tried.
 pub struct CrashPoint<'w> {
     /// How many crash points came before.
     pub index: usize,

@@ -1,10 +1,10 @@
-//! Goes through the moments of a recording, asks a strategy for crash states, and has each distinct
+//! Goes through the crash points of a recording, asks a strategy for crash states, and has each distinct
 //! one checked.
 //!
 //! One thread walks and asks; workers take states from a short queue. What a state's verdict is
 //! does not depend on which worker tries it or when, so neither do the findings.
 //!
-//! A budget is spread over the moments: each gets as much as each of those behind it. What they do
+//! A budget is spread over the crash points: each gets as much as each of those behind it. What they do
 //! not need is for those that were cut short, in another round.
 
 mod learn;
@@ -118,7 +118,7 @@ pub trait Watcher: Sync {
 /// One state to check.
 struct Job<P> {
     durable: usize,
-    /// Of its moment.
+    /// Of its crash point.
     order: u64,
     patch: P,
     key: Key,

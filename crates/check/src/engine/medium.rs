@@ -1,8 +1,8 @@
 //! What is crashed, as the search for crash states sees it: memory or files.
 //!
-//! A [`Medium`] is a recording under a model: the moments at which power may fail, and what each
-//! may lose. A [`DurableState`] is what is durable at one of them; what a crash state has on top of it is
-//! a patch. A [`Checker`] has a content of its own, in files, and runs recovery on it.
+//! A [`Medium`] is a recording under a model: the crash points, and what a
+//! crash at each may lose. A [`DurableState`] is what is durable at one crash point; a crash state is a
+//! patch on top. A [`Checker`] has a state of its own, in files, and runs recovery on that state.
 
 use crate::engine::crash_points::{CrashPointVisitor, Phase, Span, SuffixId};
 use crate::engine::outcome::Observed;
@@ -51,10 +51,10 @@ pub trait Medium: Sync {
     /// What was there before the recorded program ran.
     fn before(&self) -> Self::DurableState;
 
-    /// Shows all moments, in order, until `show` breaks off.
+    /// Visits all crash points, in order, until `visit` breaks off.
     fn crash_points(&self, visit: &mut CrashPointVisitor<'_>);
 
-    /// How many moments there are.
+    /// The number of crash points.
     fn points(&self) -> usize;
 
     /// How many nodes the whole recording has.
@@ -94,7 +94,7 @@ pub trait Medium: Sync {
 pub trait DurableState {
     type Patch;
 
-    /// Goes on to a moment, by which these nodes have persisted. `order` is that of the last event
+    /// Goes on to a crash point, by which these nodes have persisted. `order` is that of the last event
     /// before it.
     fn advance(&mut self, nodes: &[NodeId], order: u64) -> Result<(), CheckError>;
 

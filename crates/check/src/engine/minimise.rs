@@ -1,5 +1,5 @@
 //! What a failing state comes from: the fewest stores that have to be lost, then the earliest
-//! moment, and from these the two stores that matter.
+//! crash point, and from these the two stores that matter.
 //!
 //! Of a failing cut, everything is kept that can be kept while it still fails. Then what was kept
 //! is taken away from the end, as if power had failed earlier, as long as it still fails. The last

@@ -50,7 +50,7 @@ impl OutcomeSet {
         self.meets(OutcomeSet::NONE.with(outcome))
     }
 
-    /// Whether the two have a outcome in common.
+    /// Whether the two sets have an outcome in common.
     pub fn meets(self, other: OutcomeSet) -> bool {
         self.0 & other.0 != 0
     }

@@ -91,7 +91,7 @@ impl OverlapGroup {
         })
     }
 
-    /// All orders in which the operations of a outcome may have taken place.
+    /// All orders in which the operations of an outcome may have taken place.
     pub fn orders(&self, outcome: RecoveryOutcome) -> Vec<Vec<usize>> {
         let happened = (0..self.count).filter(|one| outcome.happened(*one));
         let mut orders = Vec::new();

@@ -1,4 +1,4 @@
-//! The recorded workload as a line of moments at which power may fail.
+//! The recorded workload as a line of crash points at which power may fail.
 //!
 //! A crash is tried right before each fence that decides something, where the most is open, and at
 //! the end of each operation, where what was acknowledged must be there. SerialExecution two such points
@@ -63,7 +63,7 @@ impl Timeline {
     }
 }
 
-/// Walks a recording and shows every moment at which a crash is to be tried.
+/// Walks a recording and shows every crash point at which a crash is to be tried.
 pub struct Walk<'r> {
     recording: &'r Recording,
     operations: &'r Operations,
@@ -123,7 +123,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Shows all moments until `show` breaks off. It may add nodes that are taken to be durable
+    /// Shows all crash points until `show` breaks off. It may add nodes that are taken to be durable
     /// from there on.
     pub fn crash_points(
         &self,

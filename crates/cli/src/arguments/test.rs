@@ -2,78 +2,81 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use super::{Configuration, Format};
 use crate::exit;
 use crate::options::values::RunWord;
 use crate::options::{TargetOptions, TestOptions};
 
-/// Crash a program at every moment that matters, and see whether it recovers
+/// Crash a program at every point that matters, and check whether the program recovers
 ///
-/// Records the target while it runs a list of operations, works out what a power failure could
-/// leave of its persistent memory at each point, runs its recovery on that, and judges what it then
-/// does. What to build, how to start it and which operations it knows stands in crashpoint.toml;
-/// every option here has a key there.
+/// Records the target while the target runs, computes what a power failure can leave of its files or
+/// of its persistent memory at each crash point, runs recovery on that, and judges the result. Every
+/// option has a key in crashpoint.toml.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("\
-Examples:
+#[command(disable_help_flag = true)]
+#[command(after_help = format!("\
+Examples, files:
+  crashpoint test --dir data --check './verify {{dir}} {{printed}}' -- ./workload data
+  crashpoint test --dir data --fs xfs -- ./workload data
+Examples, memory:
   crashpoint test                             as crashpoint.toml says
   crashpoint test stores/hash.toml --strategy bounded --bound 1
   crashpoint test --operations 20 --seed 7    fewer operations, other ones
-  crashpoint test --ops-file crashpoint.out/ops --no-probe
   crashpoint test --check './check {{pool}} {{printed}}' --time 1h
   crashpoint test --operation 'store_apply' -- ./store {{pool}} {{ops}}
-  crashpoint test --dir data --check './verify {{dir}} {{printed}}' -- ./workload data
-  crashpoint test --dir data --fs xfs -- ./workload data
-  crashpoint test --dir data --confirm ext4 -- ./workload data
-  crashpoint test --resume                    go on where a run was stopped
+Examples, both:
+  crashpoint test --resume                    continue a run that was stopped
   crashpoint test --write-baseline            accept what is found now, fail on what is new
 
-In a command, {{pool}} is the file that is persistent memory, {{ops}} the file with the operations,
-one per line, {{printed}} the file with what the program had printed before the crash, and {{dir}}
-the folder with its files. A workload without {{dir}} runs in the folder itself, which is put back as
-it was afterwards.
+In a command, {{dir}} is the folder with the program's files, {{pool}} the file that is persistent
+memory, {{ops}} the file with the operations, one per line, and {{printed}} the file with what the
+program had printed before the crash.
 
 {}", exit::HELP))]
 pub struct Test {
-    /// Read settings from this file [default: crashpoint.toml]
-    #[arg(value_name = "CONFIG", conflicts_with_all = ["config", "no_config"])]
-    pub file: Option<PathBuf>,
-    #[command(flatten)]
-    pub configuration: Configuration,
-    /// Where everything goes: the recording, findings, logs, what replays them
-    #[arg(long, short, value_name = "FOLDER", default_value = "crashpoint.out")]
-    pub out: PathBuf,
-    /// Go on with the run that was stopped in the folder
-    #[arg(long)]
-    pub resume: bool,
-    /// How findings are printed
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub format: Format,
-    /// Print what was enumerated, pruned, tried and skipped, and how long it took
-    #[arg(long)]
-    pub stats: bool,
-
-    /// Write what is found into the baseline [default: crashpoint.baseline]
-    #[arg(long, help_heading = "Verdicts")]
-    pub write_baseline: bool,
-    /// Print this help with the inner knobs of the strategies, and stop
-    #[arg(long)]
-    pub help_all: bool,
-
     #[command(flatten)]
     pub target: TargetOptions,
     #[command(flatten)]
     pub test: TestOptions,
 
-    /// How the target is started, with {pool} and {ops} in it
+    /// Write what is found into the baseline [default: crashpoint.baseline]
+    #[arg(long, help_heading = "Judging")]
+    pub write_baseline: bool,
+
+    /// Read settings from this file [default: crashpoint.toml]
+    #[arg(value_name = "CONFIG", conflicts_with_all = ["config", "no_config"])]
+    pub file: Option<PathBuf>,
+    /// The command that starts the target
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<RunWord>,
+    /// The folder for the recording, findings, logs, and what replays the findings
+    #[arg(long, short, value_name = "FOLDER", default_value = "crashpoint.out")]
+    #[arg(help_heading = "Run and output")]
+    pub out: PathBuf,
+    /// Continue the run that was stopped in the folder
+    #[arg(long, help_heading = "Run and output")]
+    pub resume: bool,
+    /// How findings are printed
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(help_heading = "Run and output")]
+    pub format: Format,
+    /// Print what was enumerated, pruned, tried and skipped, and how long it took
+    #[arg(long, help_heading = "Run and output")]
+    pub stats: bool,
+    #[command(flatten, next_help_heading = "Run and output")]
+    pub configuration: Configuration,
+    /// Print this help
+    #[arg(long, short, action = ArgAction::HelpShort, help_heading = "Run and output")]
+    help: Option<bool>,
+    /// Print this help with every option and every detail
+    #[arg(long, action = ArgAction::HelpLong, help_heading = "Run and output")]
+    help_all: Option<bool>,
 }
 
 impl Test {
-    /// Where settings come from, whichever way it was said.
+    /// Where settings come from: the file is named with or without `--config`.
     pub fn configuration(&self) -> Configuration {
         let mut configuration = self.configuration.clone();
         configuration.config = configuration.config.or_else(|| self.file.clone());
@@ -81,10 +84,10 @@ impl Test {
     }
 }
 
-/// Rebuild the crash of a finding, and look at it
+/// Rebuild the crash state of a finding, and run recovery on it
 ///
-/// Runs recovery on the crashed state again and shows what it does; or opens a debugger or a shell
-/// there instead.
+/// Runs recovery on the crash state again and shows what happens; or opens a debugger or a shell there
+/// instead.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("\
 Examples:
@@ -100,10 +103,10 @@ pub struct Replay {
     /// Start the recovery in a debugger
     #[arg(long, conflicts_with = "shell")]
     pub gdb: bool,
-    /// Open a shell beside the crashed pool
+    /// Open a shell beside the crashed pool, or in the crashed folder
     #[arg(long)]
     pub shell: bool,
-    /// Put the crashed pool and all that belongs to it into this folder, and leave it there
+    /// Write the crashed pool or folder, and all that belongs to it, into this folder and keep it
     #[arg(long, value_name = "FOLDER")]
     pub keep: Option<PathBuf>,
 }
@@ -158,6 +161,35 @@ mod tests {
             assert_eq!(test.format, Format::Terminal);
             assert!(test.stats != test.resume);
         }
+    }
+
+    #[test]
+    fn the_main_help_is_ordered_and_the_whole_help_has_the_inner_knobs() {
+        let (main, all) = (
+            parse("test --help").unwrap_err(),
+            parse("test --help-all").unwrap_err(),
+        );
+        let headings = [
+            "\nFiles:",
+            "\nMemory:",
+            "\nOperations:",
+            "\nCrash states:",
+            "\nJudging:",
+            "\nLimits:",
+            "\nRun and output:",
+            "\nExamples, files:",
+        ];
+        let places: Vec<_> = headings.iter().map(|heading| main.find(heading)).collect();
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{places:?} {main}"
+        );
+        assert_eq!(parse("test -h").unwrap_err(), main);
+        for knob in ["--per-kind", "--sets", "--gap", "--neighbours", "--round"] {
+            assert!(!main.contains(knob) && all.contains(knob), "{knob}");
+        }
+        let lines = main.lines().count();
+        assert!(lines <= 130, "{lines} lines: hide what few need");
     }
 
     #[test]

@@ -287,7 +287,7 @@ struct Line {
     test: arguments::Test,
 }
 
-/// As `crashpoint test` would see it, with this text in the file; and the baseline.
+/// The settings and the baseline of `crashpoint test` with this text in the file.
 fn for_line(text: &str, line: &str) -> Result<(Settings, Option<PathBuf>), ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(NAME);

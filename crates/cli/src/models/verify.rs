@@ -76,7 +76,7 @@ fn chosen(only: &[String]) -> Result<Vec<Litmus>, ModelsError> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-/// One test in one line.
+/// Renders one test as one line.
 fn line(verified: &Verified) -> String {
     let what = match &verified.outcome {
         LitmusOutcome::Failed(reason) => format!("not run: {reason}"),
@@ -98,7 +98,7 @@ fn line(verified: &Verified) -> String {
     )
 }
 
-/// All about one file system.
+/// Renders the results of one file system.
 fn tell(
     file_system: FileSystem,
     verified: &[Verified],

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::WrongValue;
 use super::values::written_as_text;
 
-/// By name, hence in the order of names: what is generated does not depend on the order in the
+/// Operations by name, hence in the order of names: what is generated does not depend on the order in the
 /// file.
 pub type OperationsSection = BTreeMap<String, OperationSection>;
 

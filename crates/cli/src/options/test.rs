@@ -16,98 +16,138 @@ use super::values::{
 options! {
     /// How a target is tested.
     pub struct TestOptions {
+        /// Also run the workload on this real file system, and look for each finding in crash images of
+        /// its disk: ext4, xfs, btrfs; needs root
+        ///
+        /// Needs FUSE and loop devices too. The report says of each finding whether an image shows it.
+        #[arg(long, value_name = "FS", help_heading = "Files")]
+        pub confirm: Option<RealFileSystem>,
+        /// How often the power goes out: once, or once more during recovery (crash) [default: once]
+        #[arg(long, value_name = "WHEN", help_heading = "Memory", hide_possible_values = true)]
+        pub recovery: Option<OneOf<Recovery>>,
+
         /// How many operations are generated [default: 200]
         #[arg(long, value_name = "N", help_heading = "Operations")]
         pub operations: Option<usize>,
-        /// What the operations and random states are made from [default: 1]
+        /// What operations and random states are generated from [default: 1]
+        ///
+        /// The same seed gives the same list in every version.
         #[arg(long, value_name = "N", help_heading = "Operations")]
         pub seed: Option<u64>,
         /// Run the operations in this file, one per line, instead of generated ones
+        ///
+        /// Blank lines and lines that begin with `#` are skipped.
         #[arg(long, value_name = "FILE", help_heading = "Operations")]
         pub ops_file: Option<PathBuf>,
-        /// How many generated operations run at once, 1 to 4; the target runs those of a line, with
-        /// `||` between them, in threads of their own [default: 1]
+        /// How many generated operations run at once, 1 to 4 [default: 1]
+        ///
+        /// The operations of a line, with `||` between them, run in threads of their own.
         #[arg(long, value_name = "N", help_heading = "Operations")]
         pub threads: Option<Threads>,
-        /// The range of generated keys
+        /// The range of generated keys [default: 1..2147483648]
         #[arg(skip)]
         pub keys: Option<NumberRange>,
-        /// The most keys that are ever generated
+        /// The most keys that are ever generated; then the keys come again
         #[arg(skip)]
         pub distinct_keys: Option<usize>,
-        /// The range of generated values
+        /// The range of generated values [default: 1..999999]
         #[arg(skip)]
         pub values: Option<NumberRange>,
 
-        /// Which crash states are tried [default: conditions, or exhaustive where there are few in all;
-        /// with --dir: representative]
-        #[arg(long, value_name = "STRATEGY", help_heading = "Crashes")]
+        /// Which crash states are tried: conditions, representative, auto, exhaustive, bounded, random
+        /// [default: conditions; exhaustive where there are at most 2,000 states; with --dir:
+        /// representative]
+        ///
+        /// `conditions`: states that violate what was inferred. `representative`: states inside update
+        /// behaviours that represent the others. `auto`: conditions, then representative. `exhaustive`:
+        /// every distinct state. `bounded`: at most --bound chains differ from what was stored so far.
+        /// `random`: --random-states of each crash point.
+        #[arg(long, value_name = "STRATEGY", help_heading = "Crash states")]
+        #[arg(hide_possible_values = true)]
         pub strategy: Option<OneOf<Strategy>>,
-        /// With --strategy bounded: how many cache lines may differ [default: 2], or with --dir files,
-        /// blocks and entries [default: 1]
-        #[arg(long, value_name = "N", help_heading = "Crashes")]
+        /// With --strategy bounded: how many cache lines (files: blocks, entries) may differ from what
+        /// was stored so far [default: 2; with --dir: 1]
+        #[arg(long, value_name = "N", help_heading = "Crash states")]
         pub bound: Option<u32>,
         /// With --strategy random: how many states of each crash point [default: 20]
-        #[arg(long, value_name = "N", help_heading = "Crashes")]
+        #[arg(long, value_name = "N", help_heading = "Crash states")]
         pub random_states: Option<u64>,
-        /// With --strategy conditions: how many violations of a kind are tried before they are only
-        /// sampled; 0 for all [default: 8]
-        #[arg(long, value_name = "N", help_heading = "Crashes", hide = true)]
+        /// With --strategy conditions: how many violations of a kind are tried before violations of the
+        /// kind are only sampled; 0 for all [default: 8]
+        ///
+        /// Violations are of one kind if they have the same two places in the program, reached by the same
+        /// calls, in the same operation.
+        #[arg(long, value_name = "N", help_heading = "Crash states", hide_short_help = true)]
         pub per_kind: Option<u64>,
         /// With --strategy representative: how many sets of a behaviour's parts are tried at a crash
         /// point, with the rest kept and with the rest lost [default: 64]
-        #[arg(long, value_name = "N", help_heading = "Crashes", hide = true)]
+        #[arg(long, value_name = "N", help_heading = "Crash states", hide_short_help = true)]
         pub sets: Option<u64>,
         /// With --strategy representative and --dir: calls that are further apart belong to different
-        /// behaviours (DBSCAN's epsilon) [default: 10]
-        #[arg(long, value_name = "CALLS", help_heading = "Crashes", hide = true)]
+        /// behaviours [default: 10]
+        ///
+        /// The epsilon of DBSCAN, in recorded calls.
+        #[arg(long, value_name = "CALLS", help_heading = "Crash states", hide_short_help = true)]
         pub gap: Option<u32>,
         /// With --strategy representative and --dir: how many calls, each within --gap of another, hold
-        /// a behaviour together (DBSCAN's minimum) [default: 1]
-        #[arg(long, value_name = "N", help_heading = "Crashes", hide = true)]
+        /// a behaviour together [default: 1]
+        ///
+        /// The minimum of DBSCAN, the call itself counted.
+        #[arg(long, value_name = "N", help_heading = "Crash states", hide_short_help = true)]
         pub neighbours: Option<u32>,
         /// With --strategy representative and --dir: a behaviour that repeats itself begins anew after
         /// this many calls, if neither a sync nor an output separates its rounds [default: 64]
-        #[arg(long, value_name = "CALLS", help_heading = "Crashes", hide = true)]
+        #[arg(long, value_name = "CALLS", help_heading = "Crash states", hide_short_help = true)]
         pub round: Option<u32>,
-        /// How often the power goes out: `once`, or once more during recovery (`crash`) [default: once]
-        #[arg(long, value_name = "WHEN", help_heading = "Crashes")]
-        pub recovery: Option<OneOf<Recovery>>,
-        /// Also try states that differ only in bytes which recovery did not read
+        /// Also try states that differ only in bytes which the check of another state did not read
         #[arg(long = "no-prune", num_args = 0, default_missing_value = "false")]
-        #[arg(help_heading = "Crashes")]
+        #[arg(help_heading = "Crash states")]
         pub prune: Option<bool>,
 
-        /// How what was left is judged [default: output, with --check: none; with --dir and no --check,
-        /// whether files that were saved are whole]
-        #[arg(long, value_name = "ORACLE", help_heading = "Verdicts")]
-        pub oracle: Option<OneOf<Oracle>>,
-        /// A command that looks at the crashed pool; exit status 0 is consistent
-        #[arg(long, value_name = "COMMAND", help_heading = "Verdicts")]
+        /// A command that inspects the crashed pool or folder; exit status 0 is consistent
+        ///
+        /// `{pool}` is the crashed pool, `{dir}` the crashed folder, and `{printed}` a file with what the
+        /// program had printed before the crash.
+        #[arg(long, value_name = "COMMAND", help_heading = "Judging")]
         pub check: Option<CheckCommand>,
-        /// A line of output that does not count, such as 'recovered *'; may be repeated
-        #[arg(long, value_name = "GLOB", help_heading = "Verdicts")]
+        /// How a crash state is judged: output, acknowledged, none [default: output; with --check: none;
+        /// with --dir and no --check: saved files are whole]
+        ///
+        /// `output`: what is printed after recovery is what is printed if the interrupted operation
+        /// happened, or if it did not. `acknowledged`: the checker prints the lines that the program had
+        /// printed, and perhaps the lines that come next. `none`: only visible failures count, and the
+        /// checker if there is one.
+        #[arg(long, value_name = "ORACLE", help_heading = "Judging", hide_possible_values = true)]
+        pub oracle: Option<OneOf<Oracle>>,
+        /// A line of output that does not count, such as 'recovered *': a glob, may be repeated
+        ///
+        /// `*` stands for anything, `?` for one byte. Such lines are removed before outputs are compared
+        /// and before `{printed}` is written.
+        #[arg(long, value_name = "GLOB", help_heading = "Judging")]
         pub ignore: Vec<String>,
         /// How many of the remaining operations run after recovery [default: 50]
-        #[arg(long, value_name = "N", help_heading = "Verdicts")]
+        #[arg(long, value_name = "N", help_heading = "Judging")]
         pub suffix: Option<usize>,
-        /// Do not ask after recovery for every key that was used before the crash
+        /// Do not ask after recovery for the keys that were used before the crash
+        ///
+        /// The read-only operations of `[ops]` ask for the keys.
         #[arg(long = "no-probe", num_args = 0, default_missing_value = "false")]
-        #[arg(help_heading = "Verdicts")]
+        #[arg(help_heading = "Judging")]
         pub probe: Option<bool>,
-        /// Known findings: they are listed, but the exit code is that of the others
-        #[arg(long, value_name = "FILE", help_heading = "Verdicts")]
+        /// A file of known findings, which are listed and do not change the exit code
+        #[arg(long, value_name = "FILE", help_heading = "Judging")]
         pub baseline: Option<PathBuf>,
-        /// With --dir: run the workload on this real file system too, and look for each finding in
-        /// crash images of its disk: ext4, xfs, btrfs; needs root
-        #[arg(long, value_name = "FS", help_heading = "Verdicts")]
-        pub confirm: Option<RealFileSystem>,
-        /// Also report what could go without making any state fail: with --dir syncs, else what is kept
-        /// in persistent memory and never persisted
-        #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Verdicts")]
+        /// Also report work without effect: with --dir redundant syncs, else data in persistent memory
+        /// that is never persisted
+        ///
+        /// Such remarks are notes, which do not change the exit code.
+        #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Judging")]
         pub remarks: Option<bool>,
 
         /// Time limit of one check [default: 5s]
+        ///
+        /// The limit is of processor time, and of sleeping. Where runs without a crash are short, the
+        /// limit is shorter: see "Hangs" in docs/soundness.md.
         #[arg(long, value_name = "TIME", help_heading = "Limits")]
         pub timeout: Option<Timeout>,
         /// Memory limit of one check, 0 for no limit [default: 4G]
@@ -117,7 +157,7 @@ options! {
         #[arg(long, value_name = "N", help_heading = "Limits")]
         pub states: Option<u64>,
         /// The most states of one crash point, 0 for no limit [default: 4096]
-        #[arg(long, value_name = "N", help_heading = "Limits")]
+        #[arg(long, value_name = "N", help_heading = "Limits", hide_short_help = true)]
         pub states_per_point: Option<u64>,
         /// Time limit of the exploration, 0 for no limit [default: 10m]
         #[arg(long, value_name = "TIME", help_heading = "Limits")]
@@ -134,7 +174,7 @@ fn limit(number: u64) -> Option<u64> {
 }
 
 impl TestOptions {
-    /// Paths and commands are those of somebody in this folder.
+    /// Makes paths and commands start in this folder.
     pub fn in_folder(mut self, folder: &Path) -> TestOptions {
         self.ops_file = beside(folder, self.ops_file);
         self.baseline = beside(folder, self.baseline);
@@ -144,7 +184,7 @@ impl TestOptions {
         self
     }
 
-    /// Those of the command line on top of those of the file.
+    /// The options of the command line on top of the keys of the file.
     pub fn on_top_of(self, mut file: TestOptions) -> TestOptions {
         // Asked for on the command line, operations are generated.
         if self.operations.is_some() {
@@ -204,19 +244,21 @@ impl TestOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Args as _;
+    use std::ops::RangeInclusive;
 
     /// Help texts name defaults, which are those of the library.
     #[test]
     fn the_defaults_that_help_texts_name_are_true() {
         let settings = TestSettings::default();
         let representative = settings.representative;
-        let command = TestOptions::augment_args(clap::Command::new("test"));
+        let range = |range: &RangeInclusive<u64>| format!("{}..{}", range.start(), range.end());
         let some = |limit: Option<u64>| limit.map_or(0, |limit| limit).to_string();
         for (field, default) in [
             ("operations", settings.operations.to_string()),
             ("seed", settings.seed.to_string()),
             ("threads", settings.threads.to_string()),
+            ("keys", range(&settings.keys.range)),
+            ("values", range(&settings.values)),
             ("random_states", settings.random_states.to_string()),
             ("per_kind", settings.per_kind.to_string()),
             ("sets", representative.sets.to_string()),
@@ -233,12 +275,11 @@ mod tests {
                 format!("{}m", settings.time.unwrap_or_default().as_secs() / 60),
             ),
         ] {
-            let argument = command.get_arguments().find(|one| one.get_id() == field);
-            let help = argument
-                .and_then(clap::Arg::get_help)
-                .map(ToString::to_string);
+            let fields = TestOptions::FIELDS.iter().zip(TestOptions::DOCUMENTATION);
+            let mut documented = fields.filter(|(name, _)| **name == field);
+            let (_, lines) = documented.next().expect("a field");
+            let help = lines.concat();
             let default = format!("[default: {default}]");
-            let help = help.unwrap_or_default();
             assert!(help.contains(&default), "{field}: {help} {default}");
         }
     }

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, Value
 use crashpoint_abi::Level;
 use crashpoint_blockdev::FileSystem;
 use crashpoint_campaign::settings::template::{CHECK, PM, RUN, Template, Word};
-use crashpoint_campaign::settings::{Choice, SettingError};
+use crashpoint_campaign::settings::{NamedChoice, SettingError};
 use crashpoint_check::engine::outcome::MAX_OVERLAPPING;
 use crashpoint_search::workload::ArgumentKind;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
@@ -21,7 +21,7 @@ macro_rules! written_as_text {
     ($($type:ty),+) => {
         $(impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
-                from.deserialize_str($crate::options::values::Text::default())
+                from.deserialize_str($crate::options::values::TextVisitor::default())
             }
         })+
     };
@@ -42,15 +42,15 @@ written_as_text!(
 );
 
 /// Reads a value from its text.
-pub struct Text<T>(PhantomData<T>);
+pub struct TextVisitor<T>(PhantomData<T>);
 
-impl<T> Default for Text<T> {
-    fn default() -> Text<T> {
-        Text(PhantomData)
+impl<T> Default for TextVisitor<T> {
+    fn default() -> TextVisitor<T> {
+        TextVisitor(PhantomData)
     }
 }
 
-impl<T: FromStr<Err = SettingError>> Visitor<'_> for Text<T> {
+impl<T: FromStr<Err = SettingError>> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,7 +66,7 @@ impl<T: FromStr<Err = SettingError>> Visitor<'_> for Text<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneOf<T>(pub T);
 
-impl<'de, T: Choice> Deserialize<'de> for OneOf<T> {
+impl<'de, T: NamedChoice> Deserialize<'de> for OneOf<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<OneOf<T>, D::Error> {
         let name = String::deserialize(from)?;
         T::from_name(&name).map(OneOf).map_err(D::Error::custom)
@@ -77,7 +77,7 @@ impl<'de, T: Choice> Deserialize<'de> for OneOf<T> {
 #[derive(Clone)]
 pub struct OneOfParser<T>(PossibleValuesParser, PhantomData<T>);
 
-impl<T: Choice + Send + Sync> ValueParserFactory for OneOf<T> {
+impl<T: NamedChoice + Send + Sync> ValueParserFactory for OneOf<T> {
     type Parser = OneOfParser<T>;
 
     fn value_parser() -> OneOfParser<T> {
@@ -87,7 +87,7 @@ impl<T: Choice + Send + Sync> ValueParserFactory for OneOf<T> {
     }
 }
 
-impl<T: Choice + Send + Sync> TypedValueParser for OneOfParser<T> {
+impl<T: NamedChoice + Send + Sync> TypedValueParser for OneOfParser<T> {
     type Value = OneOf<T>;
 
     fn parse_ref(

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crashpoint_campaign::{Event, Observer};
+use crashpoint_campaign::{Observer, TestEvent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::Output;
@@ -44,15 +44,15 @@ impl<'o> Terminal<'o> {
 }
 
 impl Observer for Terminal<'_> {
-    fn event(&self, event: Event) {
+    fn event(&self, event: TestEvent) {
         let mut shown = self.shown.lock().expect("no panic");
         match event {
-            Event::Note(text) => shown.output.note(&text),
-            Event::Warning(text) => shown.output.warn(&text),
-            Event::ExplorationBegins { crash_points } => {
+            TestEvent::Note(text) => shown.output.note(&text),
+            TestEvent::Warning(text) => shown.output.warn(&text),
+            TestEvent::ExplorationBegins { crash_points } => {
                 shown.begin(crash_points, self.is_terminal);
             }
-            Event::Progress {
+            TestEvent::Progress {
                 crash_point,
                 crash_points,
                 states_tried,
@@ -72,7 +72,7 @@ impl Observer for Terminal<'_> {
                     shown.output.note(&line);
                 }
             }
-            Event::ExplorationEnds => shown.bar.finish_and_clear(),
+            TestEvent::ExplorationEnds => shown.bar.finish_and_clear(),
         }
     }
 }

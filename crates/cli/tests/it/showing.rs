@@ -42,6 +42,10 @@ fn events_are_filtered() {
     assert_eq!(count(&["--range", "pool:0x40..0x48", "--kind", "store"]), 2);
     assert_eq!(count(&["--range", "pool:0..0x40", "--kind", "flush"]), 2);
     assert_eq!(count(&["--range", "other:0..0x40"]), 0);
+    assert_eq!(
+        count(&["--range", "pool"]),
+        count(&["--range", "pool:0..9999"])
+    );
     assert_eq!(count(&["--function", "deposit"]), 4);
     assert_eq!(count(&["--function", "flush"]), 3);
     assert_eq!(count(&["--limit", "2"]), 2);
@@ -58,6 +62,10 @@ fn events_are_filtered() {
         .run(&["show", "out", "--range", "9..1"])
         .ended(1)
         .says("behind the start");
+    stage
+        .run(&["show", "out", "--kind", "write"])
+        .ended(1)
+        .says("a recording of memory has no entries of kind `write`");
 }
 
 #[test]

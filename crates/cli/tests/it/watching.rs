@@ -43,6 +43,71 @@ fn a_script_is_recorded_and_shown() {
     );
 }
 
+/// A call begins a line with its order; its effects and its stack are indented further.
+fn calls(shown: &str) -> Vec<&str> {
+    let is_call = |line: &&str| line.len() > 8 && !line[..8].trim().is_empty();
+    shown.lines().filter(is_call).collect()
+}
+
+#[test]
+fn calls_are_filtered_like_events() {
+    let stage = staged();
+    let record = ["record", "--dir", "data", "--", "sh", "-c", SAVE];
+    stage.run(&record).ended(0);
+    let show = |options: &str| {
+        let options = options.split_whitespace();
+        let arguments: Vec<&str> = std::iter::once("show").chain(options).collect();
+        stage.run(&arguments).ended(0).out
+    };
+    let only = |options: &str, expected: &[&str]| {
+        let shown = show(options);
+        let calls = calls(&shown);
+        assert_eq!(calls.len(), expected.len(), "{options}: {shown}");
+        for (call, text) in calls.iter().zip(expected) {
+            assert!(call.contains(text), "{options}: {text} in {shown}");
+        }
+    };
+    let (create, write, rename) = ("openat(\"note.tmp\"", "write(\"note.tmp\"", "rename");
+    only("--kind create", &[create]);
+    only("--kind write", &[write]);
+    only("--kind name", &[create, rename]);
+    only("--kind write --kind output", &[write, "write(stdout"]);
+    only("--range note.tmp --kind name", &[create, rename]);
+    only("--range note --kind name", &[rename]);
+    only("--range note.tmp:2..9", &[write]);
+    only("--range note.tmp:3..9", &[]);
+    only("--range other", &[]);
+    only("--function no_such_function", &[]);
+    only("--kind write --limit 1", &[write]);
+    only("--limit 1 --kind name", &[create]);
+    let stacked = show("--kind write --stack");
+    assert_eq!(calls(&stacked).len(), 1, "{stacked}");
+    assert!(stacked.contains("by "), "{stacked}");
+}
+
+#[test]
+fn a_filter_that_no_entry_of_files_can_pass_is_refused() {
+    let stage = staged();
+    let record = ["record", "--dir", "data", "--", "sh", "-c", SAVE];
+    stage.run(&record).ended(0);
+    for (options, said) in [
+        (
+            "--kind flush",
+            "has no entries of kind `flush`; the kinds are create, name,",
+        ),
+        (
+            "--range 0x10..0x20",
+            "a recording of files has no addresses",
+        ),
+        ("--thread 99", "there is no thread 99"),
+        ("--stats --kind write", "cannot be used with"),
+    ] {
+        let options = options.split_whitespace();
+        let arguments: Vec<&str> = std::iter::once("show").chain(options).collect();
+        stage.run(&arguments).ended(1).says(said);
+    }
+}
+
 #[test]
 fn the_exit_status_is_the_programs_if_asked_for() {
     let stage = staged();

@@ -21,7 +21,7 @@ use super::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesDescription {
-    /// None where nothing has to run.
+    /// The checker; `None` where nothing has to run.
     check: Option<StoredCommand>,
     oracle: FileOracle,
     pub model: String,

@@ -2,7 +2,7 @@
 //!
 //! # Model
 //!
-//! At a moment at which a representative is under way, every closed set of those of its nodes that
+//! At a crash point at which a representative is under way, every closed set of those of its nodes that
 //! are pending is tried, the ones nearest to the extremes first. What else is pending is kept
 //! ("operations before the representative are also made persistent", §3.5), as far as what is lost
 //! lets it. Where that differs, all of its nodes and none of them are tried once more with all of that
@@ -10,7 +10,7 @@
 //! hide that.
 //!
 //! States in which no few places of the program have values that are new together are not tried
-//! ([`super::coverage`]). Moments at which none is under way are not looked at at all, but for those at
+//! ([`super::coverage`]). Crash points at which none is under way are not looked at at all, but for those at
 //! which an operation returns while others go on: there, that nothing is lost.
 
 use super::coverage::{Assignment, Coverage, Others, lost};
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 /// How much is tried of one representative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sets of its nodes at one moment.
+    /// Sets of its nodes at one crash point.
     pub sets: usize,
     /// Nodes that it has; larger ones are left to the next strategy.
     pub least_nodes: usize,

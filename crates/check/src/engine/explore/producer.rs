@@ -1,4 +1,4 @@
-//! The thread that walks: it asks the strategy for the states of each moment, and hands those that
+//! The thread that walks: it asks the strategy for the states of each crash point, and hands those that
 //! were not met before to the workers.
 
 use super::learn::Unexplained;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
-/// States that a moment at which an operation has returned gets whatever is left of the budget.
+/// States that a crash point at which an operation has returned gets whatever is left of the budget.
 const MAX_CHAINS: usize = 64;
 
 /// Failing states of a kind after which no more of it are tried.
@@ -41,13 +41,13 @@ pub struct Producer<'s, 'a, S: Medium> {
     /// No other strategy comes back to a list of operations.
     is_last: bool,
     pub(super) unexplained: Unexplained,
-    /// Of the moment, chains of which alone something was lost, and what was kept of them.
+    /// Of the crash point, chains of which alone something was lost, and what was kept of them.
     single_losses: Vec<(usize, usize)>,
     /// The strategy is content with causes.
     is_learning: bool,
 }
 
-/// Where a moment's part of the budget ends.
+/// Where a crash point's part of the budget ends.
 struct Share {
     offered: Option<u64>,
     time: Option<Instant>,
@@ -86,7 +86,7 @@ impl<'s, 'a, S: Medium> Producer<'s, 'a, S> {
         }
     }
 
-    /// Goes through all moments once.
+    /// Goes through all crash points once.
     pub fn walk(mut self, strategy: &mut dyn Strategy, watcher: &dyn Watcher) -> Progress {
         let medium = self.shared.medium;
         let points = medium.points();
@@ -122,7 +122,7 @@ impl<'s, 'a, S: Medium> Producer<'s, 'a, S> {
         self.progress
     }
 
-    /// What is taken to be durable after a moment, at which an operation has returned: found out in
+    /// What is taken to be durable after a crash point, at which an operation has returned: found out in
     /// the first round of the first strategy, and the same from then on, so that a cut means the
     /// same to all. Where no states were tried nothing new is found out.
     fn assume(&mut self, point: &CrashPoint<'_>, was_tried: bool) -> Vec<NodeId> {
@@ -150,7 +150,7 @@ impl<'s, 'a, S: Medium> Producer<'s, 'a, S> {
         nodes
     }
 
-    /// What was taken to be durable after a moment when it was looked at.
+    /// What was taken to be durable after a crash point when it was looked at.
     fn assumed_before(&self, point: &CrashPoint<'_>) -> Vec<NodeId> {
         let made = Assumption::made_at(&self.progress.assumptions, point.index);
         made.iter().map(|one| one.node).collect()
@@ -215,7 +215,7 @@ impl<'s, 'a, S: Medium> Producer<'s, 'a, S> {
         (self.shared.medium.key(phase, image), patch)
     }
 
-    /// What a moment may use of the budget: as much as each of those that are left. What it does not
+    /// What a crash point may use of the budget: as much as each of those that are left. What it does not
     /// need is for them. Where an operation has returned, it is at least one state for each chain:
     /// what these show is asked once, before the walk goes on ([`Self::assume`]).
     fn share(&self, point: &CrashPoint<'_>) -> Share {
@@ -296,7 +296,7 @@ impl<'s, 'a, S: Medium> Producer<'s, 'a, S> {
         Ok(true)
     }
 
-    /// Goes on with the states of a moment.
+    /// Goes on with the states of a crash point.
     fn offer_some(
         &mut self,
         point: &CrashPoint<'_>,

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Of the states that a strategy has for a moment, how many were looked at.
+/// Of the states that a strategy has for a crash point, how many were looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
     pub cuts: u64,
@@ -55,18 +55,18 @@ pub struct Progress {
     pub assumptions: Vec<Assumption>,
     /// Places in the program: what is stored there, left behind by an operation and lost, does harm.
     pub harmful: FxHashSet<u64>,
-    /// By moment, as far as the walk got; of one strategy.
+    /// By crash point, as far as the walk got; of one strategy.
     pub taken: Vec<Taken>,
     pub kinds: FxHashMap<KindId, Alike>,
     /// Why states fail, as far as it was looked for, and what was tried for that alone.
     pub causes: Causes,
     pub asked: FxHashSet<Key>,
-    /// By moment, whether its possible states were counted.
+    /// By crash point, whether its possible states were counted.
     pub counted: Vec<bool>,
     /// By the run that is resumed: the budget is for both.
     tried_before: u64,
     /// Distinct states so far, whether they were tried or turned out not to need it: which ones a
-    /// moment gets depends on this, and so not on who was faster.
+    /// crash point gets depends on this, and so not on who was faster.
     pub offered: u64,
 }
 

@@ -6,7 +6,7 @@ use crate::engine::medium::StateHash;
 use crate::engine::result_table::Sighting;
 use crate::process::run::RunEnd;
 
-/// Explains cuts, each of a moment.
+/// Explains cuts, each of a crash point.
 fn causes(medium: &FakeMedium, cuts: &[(usize, &[u32])]) -> Vec<Cause> {
     let failing = cuts.iter().map(|(point, cut)| Failing {
         sighting: Sighting {

@@ -1,136 +1,29 @@
-//! `crashpoint show` of a recording of files: calls, where they were made, what they did.
+//! What a system call did, in one line, and which files it touched.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::ops;
 
-use crashpoint_report::terminal::{Style, count};
 use crashpoint_trace::files::{
-    Before, Call, Effect, FileRecording, InodeId, InodeKind, Slot, StackFrame, Stream, SyncKind,
-    Through,
+    Before, Effect, InodeId, InodeKind, Slot, Stream, SyncKind, Through,
 };
 
-use crashpoint_explain::files::frames::is_system_library;
-
-use crate::arguments;
-use crate::output::Output;
-use crate::show::{ShowError, named};
-use crate::summary::bytes_text;
-
-/// Whether a folder holds a recording of files; stores of memory that it has too are among its calls.
-pub fn is_one(folder: &Path) -> bool {
-    folder.join("files").is_dir()
+/// What an effect touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// Directory entries or attributes: the paths that they have before or afterwards.
+    Names(Vec<String>),
+    /// Bytes of the file at a path.
+    Bytes(String, ops::Range<u64>),
+    /// All files.
+    Everything,
 }
 
-pub fn run(
-    folder: &Path,
-    arguments: &arguments::Show,
-    output: &mut Output,
-) -> Result<(), ShowError> {
-    if arguments.range.is_some() {
-        return Err(ShowError::NotOfFiles("ranges of addresses (--range)"));
-    }
-    if !arguments.kinds.is_empty() {
-        return Err(ShowError::NotOfFiles("kinds of events (--kind)"));
-    }
-    let recording = FileRecording::open(folder)?;
-    if arguments.stats {
-        output.print(&statistics(&recording))?
-    } else {
-        calls(&recording, arguments, output)?
-    }
-    for problem in recording.problems() {
-        output.warn(&problem.to_string());
-    }
-    Ok(())
-}
-
-fn calls(
-    recording: &FileRecording,
-    arguments: &arguments::Show,
-    output: &mut Output,
-) -> Result<(), ShowError> {
-    let folder = std::env::current_dir().ok();
-    let style = Style {
-        colours: false,
-        base: folder.and_then(|folder| folder.to_str().map(str::to_owned)),
-    };
-    let mut names = Names::new(&recording.before());
-    let mut left = arguments.limit.unwrap_or(u64::MAX);
-    for call in recording.calls() {
-        if left == 0 || output.is_closed() {
-            break;
-        }
-        let frames = recording.frames(call.stack);
-        let effects: Vec<String> = call
-            .effects
-            .iter()
-            .map(|effect| names.tell(effect))
-            .collect();
-        let in_thread = arguments.threads.is_empty() || arguments.threads.contains(&call.thread);
-        let in_function = arguments.functions.is_empty()
-            || frames
-                .iter()
-                .any(|frame| named(&frame.function, &arguments.functions));
-        if !in_thread || !in_function {
-            continue;
-        }
-        left -= 1;
-        output.print(&line(&call, frames, &style))?;
-        for effect in effects {
-            output.print(&format!("{:>14}{effect}\n", ""))?;
-        }
-        if arguments.stack {
-            for frame in frames {
-                output.print(&format!("{:>22}{}\n", "by ", place(frame, &style)))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn line(call: &Call<'_>, frames: &[StackFrame], style: &Style) -> String {
-    let place = match innermost(frames) {
-        Some(frame) => format!("   {}", place(frame, style)),
-        None => String::new(),
-    };
-    format!(
-        "{:>8} {:>3} {}{place}\n",
-        call.order, call.thread, call.text
-    )
-}
-
-/// The first function that is no part of the C library, nor of another that everybody calls.
-pub fn innermost(frames: &[StackFrame]) -> Option<&StackFrame> {
-    let of_system = |frame: &&StackFrame| is_system_library(&frame.module);
-    frames
-        .iter()
-        .find(|frame| !of_system(frame))
-        .or(frames.first())
-}
-
-fn place(frame: &StackFrame, style: &Style) -> String {
-    match &frame.source {
-        Some(source) => {
-            format!(
-                "{} at {}:{}",
-                frame.function,
-                style.path(&source.file),
-                source.line
-            )
-        }
-        None => {
-            let module = frame.module.rsplit('/').next().unwrap_or_default();
-            format!("{} in {module}+{:#x}", frame.function, frame.offset)
-        }
-    }
-}
-
-/// What inodes are called, as the recording goes on.
-struct Names(HashMap<InodeId, (InodeId, Vec<u8>)>);
+/// The names of inodes, as the recording goes on.
+pub struct Names(HashMap<InodeId, (InodeId, Vec<u8>)>);
 
 impl Names {
-    fn new(before: &Before<'_>) -> Names {
+    pub fn new(before: &Before<'_>) -> Names {
         let entry =
             |(slot, inode): &(Slot<'_>, InodeId)| (*inode, (slot.directory, slot.name.to_vec()));
         Names(before.entries.iter().map(entry).collect())
@@ -168,8 +61,61 @@ impl Names {
         self.slot_path(slot.directory, slot.name)
     }
 
-    /// In words, with the names as they are once it happened.
-    fn tell(&mut self, effect: &Effect<'_>) -> String {
+    /// What an effect touches, with the names as they are once it happened.
+    pub fn touched(&self, effect: &Effect<'_>) -> Touched {
+        let bytes = |inode: &InodeId, offset: u64, length: u64| {
+            Touched::Bytes(self.path(*inode), offset..offset.saturating_add(length))
+        };
+        match effect {
+            Effect::New { inode, .. }
+            | Effect::SetXattr { inode, .. }
+            | Effect::SetMode { inode, .. }
+            | Effect::LastClose { inode } => Touched::Names(vec![self.path(*inode)]),
+            Effect::Link { slot, .. } | Effect::Unlink { slot, .. } => {
+                Touched::Names(vec![self.slot(slot)])
+            }
+            Effect::Rename { from, to, .. } => Touched::Names(vec![self.slot(from), self.slot(to)]),
+            Effect::Exchange { first, second, .. } => {
+                Touched::Names(vec![self.slot(first), self.slot(second)])
+            }
+            Effect::Write {
+                inode,
+                offset,
+                bytes: written,
+                ..
+            } => bytes(inode, *offset, written.len() as u64),
+            Effect::Resize { inode, from, to } => bytes(inode, *from.min(to), from.abs_diff(*to)),
+            Effect::Allocate {
+                inode,
+                offset,
+                length,
+                ..
+            } => bytes(inode, *offset, *length),
+            Effect::Sync(kind) => match kind {
+                SyncKind::Full(inode) | SyncKind::Data(inode) => bytes(inode, 0, u64::MAX),
+                SyncKind::DataRange {
+                    inode,
+                    offset,
+                    length,
+                }
+                | SyncKind::FullRange {
+                    inode,
+                    offset,
+                    length,
+                }
+                | SyncKind::WriteOut {
+                    inode,
+                    offset,
+                    length,
+                } => bytes(inode, *offset, *length),
+                SyncKind::Everything => Touched::Everything,
+            },
+            Effect::Output { .. } => Touched::Names(Vec::new()),
+        }
+    }
+
+    /// An effect in words, with the names as they are once it happened.
+    pub fn tell(&mut self, effect: &Effect<'_>) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = self.write(effect, &mut text);
@@ -338,37 +284,6 @@ fn preview(bytes: &[u8]) -> String {
     format!("\"{}\"{more}", shown.escape_ascii())
 }
 
-fn statistics(recording: &FileRecording) -> String {
-    let (mut written, mut syncs, mut names, mut put_out) = (0_u64, 0_u64, 0_u64, 0_u64);
-    for call in recording.calls() {
-        for effect in &call.effects {
-            match effect {
-                Effect::Write { bytes, .. } => written += bytes.len() as u64,
-                Effect::Output { bytes, .. } => put_out += bytes.len() as u64,
-                Effect::Sync(_) => syncs += 1,
-                Effect::Link { .. }
-                | Effect::Unlink { .. }
-                | Effect::Rename { .. }
-                | Effect::Exchange { .. } => names += 1,
-                Effect::New { .. }
-                | Effect::Resize { .. }
-                | Effect::Allocate { .. }
-                | Effect::SetXattr { .. }
-                | Effect::SetMode { .. }
-                | Effect::LastClose { .. } => {}
-            }
-        }
-    }
-    format!(
-        "{}\n{} written to files\n{}\n{} of directories\n{} of output\n",
-        count(recording.count(), "call"),
-        bytes_text(written),
-        count(syncs, "sync"),
-        count(names, "change"),
-        bytes_text(put_out),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,18 +317,5 @@ mod tests {
         assert_eq!(names.tell(&sync), "a is durable");
         let root_sync = Effect::Sync(SyncKind::Full(root));
         assert_eq!(names.tell(&root_sync), ". is durable");
-    }
-
-    #[test]
-    fn the_c_library_is_not_where_a_call_was_made() {
-        let frame = |module: &str| StackFrame {
-            module: module.to_owned(),
-            offset: 0,
-            function: "f".to_owned(),
-            source: None,
-        };
-        let frames = [frame("/lib/libc.so.6"), frame("/usr/bin/store")];
-        assert_eq!(innermost(&frames).unwrap().module, "/usr/bin/store");
-        assert_eq!(innermost(&frames[..1]).unwrap().module, "/lib/libc.so.6");
     }
 }

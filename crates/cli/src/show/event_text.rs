@@ -53,7 +53,7 @@ impl EventText {
         )
     }
 
-    /// With a newline at the end.
+    /// One event as a line, with a newline at the end.
     pub fn line(&self, event: &Event<'_>, callee: Option<&str>, source: &str) -> String {
         let what = self.what(&event.kind, callee);
         let head = format!("{:>10} t{:<3} {what}", event.order, event.thread.0);
