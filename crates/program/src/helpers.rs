@@ -170,6 +170,13 @@ enum Effect {
 }
 
 fn effect(inst: &Inst, body: &Body<'_>) -> Effect {
+    if let (Some(callee), Some(arguments)) = (inst.op.callee(), inst.op.arguments()) {
+        return match callee {
+            Callee::Direct(function) => Effect::Calls(*function),
+            Callee::Indirect(_) => Effect::Loud,
+            Callee::Assembly { effects, .. } => assembly(effects, arguments, body),
+        };
+    }
     match &inst.op {
         Op::Flush { .. } | Op::PersistFence { .. } | Op::Fence { machine: true, .. } => {
             Effect::Persists
@@ -180,19 +187,6 @@ fn effect(inst: &Inst, body: &Body<'_>) -> Effect {
         {
             Effect::Nothing
         }
-        Op::Call {
-            callee, arguments, ..
-        }
-        | Op::Invoke {
-            callee, arguments, ..
-        }
-        | Op::CallBranch {
-            callee, arguments, ..
-        } => match callee {
-            Callee::Direct(function) => Effect::Calls(*function),
-            Callee::Indirect(_) => Effect::Loud,
-            Callee::Assembly { effects, .. } => assembly(effects, arguments, body),
-        },
         op => match op.class() {
             OpClass::Write(pointer) if body.is_local(pointer) => Effect::Nothing,
             OpClass::Write(_) | OpClass::Opaque => Effect::Loud,
