@@ -159,11 +159,7 @@ fn crash(
     let mut totals = CrashTotals::default();
     for (case, outcome) in cases.iter().zip(&outcomes) {
         let verdict = judge_crash(case, outcome);
-        let found = match (verdict.seeded, verdict.found) {
-            (true, true) => "found",
-            (true, false) => "MISSED",
-            (false, _) => "correct",
-        };
+        let found = found_word(verdict.seeded, verdict.found);
         eprintln!(
             "{}: {found}, {} findings, {} false alarms, {} states, {:.1} s",
             case.name,
@@ -193,6 +189,15 @@ fn crash(
         "seconds": seconds,
         "against_random": against,
     }))
+}
+
+/// What is printed of a program: whether its bug, if it has one, was found.
+pub fn found_word(seeded: bool, found: bool) -> &'static str {
+    match (seeded, found) {
+        (true, true) => "found",
+        (true, false) => "MISSED",
+        (false, _) => "correct",
+    }
 }
 
 /// Does something with each item, on all processors; results in the order of the items.

@@ -1,7 +1,7 @@
 //! The programs of the corpus that persist by files, each variant under each file-system model,
 //! against the expectations in its comments.
 
-use crate::corpus::on_all;
+use crate::corpus::{found_word, on_all};
 use crate::{Error, Options};
 use crashpoint_harness::{
     FileCase, FileTotals, FileWorkshop, MODELS, Target, Tools, file_cases, judge_files,
@@ -41,11 +41,7 @@ pub fn run(options: &Options) -> Result<Value, Error> {
             }
         };
         let verdict = judge_files(case, model, &outcome);
-        let found = match (verdict.seeded, verdict.found) {
-            (true, true) => "found",
-            (true, false) => "MISSED",
-            (false, _) => "correct",
-        };
+        let found = found_word(verdict.seeded, verdict.found);
         eprintln!(
             "{} on {model}: {found}, {} findings, {} states, {:.1} s",
             case.name, verdict.findings, outcome.states, outcome.seconds

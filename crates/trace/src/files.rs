@@ -289,6 +289,19 @@ pub struct Initial<'a> {
     pub bytes: &'a [u8],
 }
 
+impl<'a> Initial<'a> {
+    /// Without extended attributes.
+    pub fn new(inode: InodeId, kind: InodeKind<'a>, mode: u32, bytes: &'a [u8]) -> Initial<'a> {
+        Initial {
+            inode,
+            kind,
+            mode,
+            xattrs: Vec::new(),
+            bytes,
+        }
+    }
+}
+
 /// The watched folder before the program ran: durable, every bit of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before<'a> {
