@@ -91,13 +91,7 @@ fn layouts<'a>(files: &FileMedium<'a>) -> Vec<Layout<'a>> {
 }
 
 fn before<'a>(names: &'a [String], bytes: &'a [u8]) -> Before<'a> {
-    let initial = |inode, kind, bytes| Initial {
-        inode,
-        kind,
-        mode: 0o755,
-        xattrs: Vec::new(),
-        bytes,
-    };
+    let initial = |inode, kind, bytes| Initial::new(inode, kind, 0o755, bytes);
     let numbered = || (1..).map(InodeId).zip(names);
     let files = numbered().map(|(inode, _)| initial(inode, InodeKind::File, bytes));
     let root = initial(InodeId::ROOT, InodeKind::Directory, &[]);

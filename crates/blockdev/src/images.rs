@@ -19,6 +19,7 @@ use std::collections::HashSet;
 
 use crate::disk::Disk;
 use crate::recording::{DiskRecord, Recording, Unit};
+use crashpoint_persist::split_mix::SplitMix;
 
 /// Of how many parts all subsets are tried.
 pub const FEW: usize = 6;
@@ -89,17 +90,17 @@ impl ImageKind {
 
 /// The images of a recording, best first.
 pub fn images(recording: &Recording, choice: Choice) -> impl Iterator<Item = Image> {
-    let mut random = Random(choice.seed);
+    let mut random = SplitMix(choice.seed);
     let mut moments = moments(recording);
-    random.shuffle(&mut moments);
+    shuffle(&mut random, &mut moments);
     let kinds = ImageKind::ALL.into_iter();
     let kinds = kinds.filter(move |kind| choice.sectors || *kind != ImageKind::Sectors);
     let all = kinds.flat_map(move |kind| {
-        let seed = random.next();
+        let seed = random.draw();
         let moments = moments.clone();
         moments.into_iter().flat_map(move |moment| {
             let seed = seed ^ moment.number;
-            of_moment(&moment, kind, choice.random, Random(seed))
+            of_moment(&moment, kind, choice.random, SplitMix(seed))
         })
     });
     let mut seen = HashSet::new();
@@ -193,12 +194,12 @@ fn of_moment(
     moment: &Moment<'_>,
     kind: ImageKind,
     count: usize,
-    mut random: Random,
+    mut random: SplitMix,
 ) -> impl Iterator<Item = Image> + use<> {
     let mut parts = match kind {
         ImageKind::Whole | ImageKind::Prefix | ImageKind::Requests => moment.requests(),
         ImageKind::Blocks => moment.blocks(),
-        ImageKind::Random => match random.next() % 2 {
+        ImageKind::Random => match random.draw() % 2 {
             0 => moment.requests(),
             _ => moment.blocks(),
         },
@@ -224,7 +225,7 @@ fn selections(
     kind: ImageKind,
     parts: usize,
     count: usize,
-    mut random: Random,
+    mut random: SplitMix,
 ) -> Box<dyn Iterator<Item = Kept>> {
     let prefix = move |length: usize| (0..parts).map(|part| part < length).collect();
     match kind {
@@ -244,29 +245,16 @@ fn selections(
             // With few parts, all subsets were tried.
             let count = if parts <= FEW { 0 } else { count };
             Box::new((0..count).map(move |_| {
-                let share = random.next() % 7 + 1;
-                (0..parts).map(|_| random.next() % 8 < share).collect()
+                let share = random.draw() % 7 + 1;
+                (0..parts).map(|_| random.draw() % 8 < share).collect()
             }))
         }
     }
 }
 
-/// SplitMix64: all that is wanted here is variety that can be had again.
-#[derive(Clone, Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, (self.next() % (last as u64 + 1)) as usize);
-        }
+fn shuffle<T>(random: &mut SplitMix, items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.draw() % (last as u64 + 1)) as usize);
     }
 }
 

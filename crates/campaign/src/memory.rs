@@ -12,13 +12,17 @@ use std::time::Duration;
 use crashpoint_check::engine::journal::JournalError;
 use crashpoint_check::memory::MemoryMedium;
 use crashpoint_check::memory::behaviours::{self, Divided};
+use crashpoint_check::memory::judge::References;
+use crashpoint_check::memory::plan::TestPlan;
 use crashpoint_check::memory::references::{self, AllReferences, Unjudged, Why};
 use crashpoint_check::memory::timeline::{Timeline, Walk};
+use crashpoint_check::memory::worker::Worker;
 use crashpoint_check::process::run::Limits;
 use crashpoint_explain::memory::{self as explain, MemoryExplainer};
 use crashpoint_explain::{manuals, picture};
 use crashpoint_report::Finding;
 use crashpoint_report::resolve::Resolver;
+use crashpoint_states::Strategy;
 use crashpoint_states::representative::Behaviour;
 use crashpoint_trace::Recording;
 use crashpoint_trace::program::Program;
@@ -215,36 +219,22 @@ fn crash(run: &Run<'_>, prepared: &Prepared) -> Result<Crashed, TestError> {
         );
     }
     problems.extend(unjudged(prepared, &references.unjudged));
-    let memory = MemoryMedium {
+    let identity = plan::identity(settings, prepared);
+    let exploration = MemoryExploration {
         plan: &plan,
         timeline: &timeline,
         references: &references.by_suffix,
-    };
-    let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
-    let exploration = Exploration {
-        medium: &memory,
-        checkers: &mut checkers,
-        strategies: &mut strategies.all,
-        budget: plan.limits,
-        prune: plan.prune,
+        resolver: &Resolver::new(&prepared.recording, &prepared.program),
+        operation_line: &|operation| prepared.workload.line(operation).to_owned(),
         count_lost: settings.test.remarks,
         journal: Some(JournalFile {
             path: &run.output.file("journal"),
-            identity: &plan::identity(settings, prepared),
+            identity: &identity,
             resume: run.resume,
         }),
         first_finding: 1,
     };
-    let resolver = Resolver::new(&prepared.recording, &prepared.program);
-    let explainer = MemoryExplainer {
-        plan: &plan,
-        timeline: &timeline,
-        references: &references.by_suffix,
-        resolver: &resolver,
-        operation_line: &|operation| prepared.workload.line(operation).to_owned(),
-    };
-    let outcome = pipeline::run(run, exploration, &explainer)?;
-    drop(checkers);
+    let outcome = exploration.run(run, &mut workers, &mut strategies.all)?;
     if outcome.pruning_refuted {
         problems.push(
             "code that was not built by crashpoint-cc reads persistent memory, so that nothing \
@@ -259,6 +249,55 @@ fn crash(run: &Run<'_>, prepared: &Prepared) -> Result<Crashed, TestError> {
         outcome,
         problems,
     })
+}
+
+/// Crash states of one recording of memory: of the workload, or of one recovery.
+struct MemoryExploration<'e> {
+    plan: &'e TestPlan<'e>,
+    timeline: &'e Timeline,
+    references: &'e [Option<References>],
+    resolver: &'e Resolver<'e>,
+    /// The text of an operation, for findings.
+    operation_line: &'e dyn Fn(u32) -> String,
+    count_lost: bool,
+    journal: Option<JournalFile<'e>>,
+    first_finding: usize,
+}
+
+impl MemoryExploration<'_> {
+    /// Through the pipeline of all tests.
+    fn run(
+        self,
+        run: &Run<'_>,
+        workers: &mut [Worker<'_>],
+        strategies: &mut [Box<dyn Strategy>],
+    ) -> Result<Outcome, TestError> {
+        let (plan, timeline, references) = (self.plan, self.timeline, self.references);
+        let memory = MemoryMedium {
+            plan,
+            timeline,
+            references,
+        };
+        let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
+        let exploration = Exploration {
+            medium: &memory,
+            checkers: &mut checkers,
+            strategies,
+            budget: plan.limits,
+            prune: plan.prune,
+            count_lost: self.count_lost,
+            journal: self.journal,
+            first_finding: self.first_finding,
+        };
+        let explainer = MemoryExplainer {
+            plan,
+            timeline,
+            references,
+            resolver: self.resolver,
+            operation_line: self.operation_line,
+        };
+        pipeline::run(run, exploration, &explainer)
+    }
 }
 
 /// What representative testing cannot divide by objects.

@@ -79,14 +79,7 @@ pub fn record_into(
         Ok(recording) => Some(recording),
         Err(error) => match error.kind {
             OpenErrorKind::Empty | OpenErrorKind::NotARecording => None,
-            OpenErrorKind::Missing
-            | OpenErrorKind::Foreign { .. }
-            | OpenErrorKind::Version { .. }
-            | OpenErrorKind::Abi { .. }
-            | OpenErrorKind::MissingMeta { .. }
-            | OpenErrorKind::BadMeta { .. }
-            | OpenErrorKind::TooMany { .. }
-            | OpenErrorKind::Io(_) => return Err(error.into()),
+            _ => return Err(error.into()),
         },
     };
     if let Some(recording) = &recording {

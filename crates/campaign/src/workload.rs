@@ -178,12 +178,16 @@ mod tests {
         settings
     }
 
+    fn workload_of(text: String, settings: &Settings) -> Workload {
+        let operations = search::parse(&text, &settings.operations);
+        Workload { operations, text }
+    }
+
     #[test]
     fn after_a_crash_everything_touched_is_asked_for_and_the_rest_goes_on() {
         let settings = settings();
         let text = "put 1 5\nput 2 6\nput 3 7\n".to_owned();
-        let operations = search::parse(&text, &settings.operations);
-        let workload = Workload { operations, text };
+        let workload = workload_of(text, &settings);
         let lists = workload.lists(&settings, b"a\nb\nc\n");
         let list = |number: u32| lists.get(SuffixId(number));
         let texts: Vec<String> = (0..4).map(|number| list(number).text.clone()).collect();
@@ -221,8 +225,7 @@ mod tests {
     fn output_that_is_not_one_line_each_acknowledges_nothing() {
         let settings = settings();
         let text = "put 1 5\nput 2 6\n".to_owned();
-        let operations = search::parse(&text, &settings.operations);
-        let workload = Workload { operations, text };
+        let workload = workload_of(text, &settings);
         let lists = workload.lists(&settings, b"one line\n");
         let claimed = |number| lists.get(SuffixId(number)).printed_after;
         assert_eq!([0, 1, 2].map(claimed), [0; 3]);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crashpoint_abi::Level;
 use crashpoint_report::terminal::count;
-use crashpoint_trace::{EventKind, Recording, StoreKind};
+use crashpoint_trace::{Recording, StoreKind};
 
 use crashpoint_campaign::supervise::{End, Ended};
 
@@ -93,29 +93,13 @@ fn counts(facts: &Facts<'_>, recording: &Recording) -> Vec<String> {
 fn foreign_writes(recording: &Recording) -> Vec<String> {
     let mut by_file = vec![(0u64, 0u64); recording.files().len()];
     for event in recording.events() {
-        let (kind, place, length) = match event.kind {
-            EventKind::Store { kind, place, bytes } => (kind, place, bytes.len() as u64),
-            EventKind::Fill {
-                kind,
-                place,
-                length,
-                ..
-            } => (kind, place, length),
-            EventKind::Load { .. }
-            | EventKind::Flush { .. }
-            | EventKind::Fence { .. }
-            | EventKind::Opaque
-            | EventKind::Call { .. }
-            | EventKind::Return { .. }
-            | EventKind::Sync { .. }
-            | EventKind::Map { .. }
-            | EventKind::Unmap { .. }
-            | EventKind::Msync { .. } => continue,
+        let Some(write) = event.kind.as_write() else {
+            continue;
         };
-        if kind == StoreKind::Foreign {
-            let entry = &mut by_file[place.pm.file().index()];
+        if write.kind == StoreKind::Foreign {
+            let entry = &mut by_file[write.place.pm.file().index()];
             entry.0 += 1;
-            entry.1 += length;
+            entry.1 += write.length;
         }
     }
     let written = recording

@@ -117,19 +117,10 @@ impl<'a> Accesses<'a> {
         Accesses::new(events.filter_map(|event| {
             let (kind, place, length) = match event.kind {
                 EventKind::Load { place, size } => (AccessKind::Read, place, size.into()),
-                EventKind::Store { place, bytes, .. } => {
-                    (AccessKind::Write, place, bytes.len() as u64)
+                other => {
+                    let write = other.as_write()?;
+                    (AccessKind::Write, write.place, write.length)
                 }
-                EventKind::Fill { place, length, .. } => (AccessKind::Write, place, length),
-                EventKind::Flush { .. }
-                | EventKind::Fence { .. }
-                | EventKind::Opaque
-                | EventKind::Call { .. }
-                | EventKind::Return { .. }
-                | EventKind::Sync { .. }
-                | EventKind::Map { .. }
-                | EventKind::Unmap { .. }
-                | EventKind::Msync { .. } => return None,
             };
             Some(RecordedAccess {
                 kind,

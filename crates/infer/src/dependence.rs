@@ -332,11 +332,17 @@ mod tests {
     const X: u64 = 64;
     const Y: u64 = 128;
 
-    #[test]
-    fn what_is_written_persists_after_what_it_was_computed_from() {
+    /// Nothing has happened but a read of `X`; with the label of nothing, and that of the read.
+    fn after_reading_x() -> (Dependence, Label, Label) {
         let mut dependence = Dependence::default();
         let nothing = Label::default();
         let x = dependence.read(&access(X, 1), nothing, Control::default());
+        (dependence, nothing, x)
+    }
+
+    #[test]
+    fn what_is_written_persists_after_what_it_was_computed_from() {
+        let (mut dependence, nothing, x) = after_reading_x();
         dependence.write(&access(Y, 2), nothing, x, Control::default());
         assert_eq!(pairs(&dependence, Rule::Po1), [(X, Y)]);
         assert!(pairs(&dependence, Rule::Po2).is_empty());
@@ -344,9 +350,7 @@ mod tests {
 
     #[test]
     fn what_decided_about_a_write_persists_first() {
-        let mut dependence = Dependence::default();
-        let nothing = Label::default();
-        let x = dependence.read(&access(X, 1), nothing, Control::default());
+        let (mut dependence, nothing, x) = after_reading_x();
         let control = dependence.decide(Control::default(), x);
         dependence.write(&access(Y, 2), nothing, nothing, control);
         assert_eq!(pairs(&dependence, Rule::Po2), [(X, Y)]);
@@ -355,9 +359,7 @@ mod tests {
 
     #[test]
     fn what_is_guarded_persists_before_its_guard() {
-        let mut dependence = Dependence::default();
-        let nothing = Label::default();
-        let x = dependence.read(&access(X, 1), nothing, Control::default());
+        let (mut dependence, nothing, x) = after_reading_x();
         let control = dependence.decide(Control::default(), x);
         dependence.read(&access(Y, 2), nothing, control);
         assert_eq!(pairs(&dependence, Rule::Po3), [(Y, X)]);
@@ -376,9 +378,7 @@ mod tests {
 
     #[test]
     fn a_value_that_was_chosen_carries_what_decided() {
-        let mut dependence = Dependence::default();
-        let nothing = Label::default();
-        let x = dependence.read(&access(X, 1), nothing, Control::default());
+        let (mut dependence, nothing, x) = after_reading_x();
         let control = dependence.decide(Control::default(), x);
         let flag = dependence.chosen(nothing, control);
         dependence.write(&access(Y, 2), nothing, flag, Control::default());

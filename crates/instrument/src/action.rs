@@ -46,6 +46,14 @@ pub enum Action {
     ReturnsTwice,
 }
 
+/// Actions that something is reported of before they happen.
+#[derive(Clone, Copy, Debug)]
+pub enum HookBefore<'a> {
+    Flush(FlushKind),
+    Assembly(&'a [Effect]),
+    Call(&'a CallAction),
+}
+
 /// A call that may run other code.
 #[derive(Clone, Debug)]
 pub struct CallAction {
@@ -83,9 +91,12 @@ impl Action {
         }
     }
 
-    pub fn has_hook_before(&self) -> bool {
+    /// What the hook before the instruction does, where there is one.
+    pub fn hook_before(&self) -> Option<HookBefore<'_>> {
         match self {
-            Action::Flush(_) | Action::Assembly(_) | Action::Call(_) => true,
+            Action::Flush(kind) => Some(HookBefore::Flush(*kind)),
+            Action::Assembly(effects) => Some(HookBefore::Assembly(effects)),
+            Action::Call(call) => Some(HookBefore::Call(call)),
             Action::Nothing
             | Action::Load
             | Action::Store(_)
@@ -97,25 +108,17 @@ impl Action {
             | Action::Read
             | Action::Opaque
             | Action::LandingPad
-            | Action::ReturnsTwice => false,
+            | Action::ReturnsTwice => None,
         }
     }
 
+    /// A hook after an instruction that needs none does nothing, a missing one loses a store: so
+    /// every action has one that is not listed here.
     pub fn has_hook_after(&self) -> bool {
-        match self {
-            Action::Nothing | Action::Load | Action::Read | Action::Flush(_) => false,
-            Action::Store(_)
-            | Action::ReadModifyWrite
-            | Action::CompareExchange
-            | Action::Fence(_)
-            | Action::Memory
-            | Action::Intrinsic { .. }
-            | Action::Opaque
-            | Action::Assembly(_)
-            | Action::Call(_)
-            | Action::LandingPad
-            | Action::ReturnsTwice => true,
-        }
+        !matches!(
+            self,
+            Action::Nothing | Action::Load | Action::Read | Action::Flush(_)
+        )
     }
 
     /// Whether the call ends a segment of the flow stream; see `crashpoint_abi::flow`.
@@ -405,10 +408,12 @@ pub fn accessed(module: llvm::Module, action: &Action, instruction: Value) -> Ve
 
 fn accessed_by_call(module: llvm::Module, action: &Action, instruction: Value) -> Vec<Value> {
     let argument = |index: u32| instruction.operand(index);
-    match action {
-        Action::Flush(_) => vec![argument(0)],
-        Action::Intrinsic { pointer, .. } => vec![argument(*pointer)],
-        Action::Assembly(effects) => effects
+    if let Action::Intrinsic { pointer, .. } = action {
+        return vec![argument(*pointer)];
+    }
+    match action.hook_before() {
+        Some(HookBefore::Flush(_)) => vec![argument(0)],
+        Some(HookBefore::Assembly(effects)) => effects
             .iter()
             .filter_map(|effect| match effect {
                 Effect::Flush { place, .. }
@@ -417,7 +422,7 @@ fn accessed_by_call(module: llvm::Module, action: &Action, instruction: Value) -
                 Effect::Fence(_) | Effect::Unknown(_) => None,
             })
             .collect(),
-        Action::Call(call) => {
+        Some(HookBefore::Call(call)) => {
             let written = call.write.map(|write| write.to);
             let copied = call.write.and_then(|write| write.from);
             let reads = reads::of(module, action, instruction).known;
@@ -425,17 +430,7 @@ fn accessed_by_call(module: llvm::Module, action: &Action, instruction: Value) -
             let all = written.into_iter().chain(copied).chain(read);
             all.map(argument).collect()
         }
-        Action::Nothing
-        | Action::Load
-        | Action::Store(_)
-        | Action::ReadModifyWrite
-        | Action::CompareExchange
-        | Action::Fence(_)
-        | Action::Memory
-        | Action::Read
-        | Action::Opaque
-        | Action::LandingPad
-        | Action::ReturnsTwice => match intrinsic_name(instruction) {
+        None => match intrinsic_name(instruction) {
             Some(name) if is_memory_intrinsic(&name) => {
                 let from = (!name.starts_with("llvm.memset.")).then(|| argument(1));
                 std::iter::once(argument(0)).chain(from).collect()

@@ -65,6 +65,26 @@ fn copy(function: Value, suffix: &str, merge: Merge) -> Value {
     copy
 }
 
+/// Begins the body of a function that only chooses: two blocks, of which the first, the likely one,
+/// is entered where `gate` is zero.
+fn fork_at_entry(
+    object: &Object,
+    function: Value,
+    gate: impl FnOnce(&Object) -> Value,
+) -> [BasicBlock; 2] {
+    let build = &object.build;
+    let start = function.append_block(object.module);
+    let if_zero = function.append_block(object.module);
+    let otherwise = function.append_block(object.module);
+    build.set_location(None);
+    build.at_end(start);
+    let is_zero = build.is_zero(gate(object));
+    build
+        .branch_if(is_zero, if_zero, otherwise)
+        .set_weights(1000, 1);
+    [if_zero, otherwise]
+}
+
 /// Gives each original the body of a dispatcher.
 pub fn dispatch(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[FunctionPlan]) {
     for plan in plans {
@@ -77,16 +97,7 @@ pub fn dispatch(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[Fun
         else {
             continue;
         };
-        let build = &object.build;
-        let start = function.append_block(object.module);
-        let to_plain = function.append_block(object.module);
-        let to_hooked = function.append_block(object.module);
-        build.set_location(None);
-        build.at_end(start);
-        let off = build.is_zero(object.level());
-        build
-            .branch_if(off, to_plain, to_hooked)
-            .set_weights(1000, 1);
+        let [to_plain, to_hooked] = fork_at_entry(object, function, |object| object.level());
         // Inlined, the body would lose its lines: a dispatcher has no debug information.
         let may_inline = function.has_attribute("alwaysinline");
         function.forward_to(plain, to_plain, may_inline);
@@ -99,17 +110,8 @@ pub fn dispatch(object: &Object, copies: &FxHashMap<Value, Copies>, plans: &[Fun
 /// The hooked copy of a quiet function: the plain body, unless something beyond level pm is
 /// recorded.
 pub fn hand_over(object: &Object, plan: &FunctionPlan, copies: &Copies) {
-    let build = &object.build;
     let hooked = copies.hooked;
-    let start = hooked.append_block(object.module);
-    let to_plain = hooked.append_block(object.module);
-    let to_body = hooked.append_block(object.module);
-    build.set_location(None);
-    build.at_end(start);
-    let nothing = build.is_zero(object.detail());
-    build
-        .branch_if(nothing, to_plain, to_body)
-        .set_weights(1000, 1);
+    let [to_plain, to_body] = fork_at_entry(object, hooked, |object| object.detail());
     // What must be inlined may have no symbol that could be called.
     let may_inline = plan.function.has_attribute("alwaysinline");
     hooked.forward_to(copies.plain.unwrap_or(plan.function), to_plain, may_inline);

@@ -144,21 +144,22 @@ impl Object {
 
     /// Whether an address lies in the envelope of persistent memory.
     pub fn in_persistent_memory(&self, pointer: Value) -> Value {
-        let build = &self.build;
-        let address = build.address(pointer);
-        let base = self.gate_field(build.i64, offsets::GATE_PM_BASE);
-        let distance = build.sub(address, base);
-        let span = self.gate_field(build.i64, offsets::GATE_PM_SPAN);
-        build.is_below(distance, span)
+        self.in_envelope(pointer, offsets::GATE_PM_SPAN)
     }
 
     /// Whether a load from an address is recorded.
     pub fn in_loaded_memory(&self, pointer: Value) -> Value {
+        self.in_envelope(pointer, offsets::GATE_LOAD_SPAN)
+    }
+
+    /// Whether an address is less than the span, a field of the gate, above the base of persistent
+    /// memory.
+    fn in_envelope(&self, pointer: Value, span: usize) -> Value {
         let build = &self.build;
         let address = build.address(pointer);
         let base = self.gate_field(build.i64, offsets::GATE_PM_BASE);
         let distance = build.sub(address, base);
-        let span = self.gate_field(build.i64, offsets::GATE_LOAD_SPAN);
+        let span = self.gate_field(build.i64, span);
         build.is_below(distance, span)
     }
 

@@ -18,10 +18,12 @@ pub mod elf;
 mod id;
 pub mod model;
 mod nesting;
+mod numbers;
 mod ops;
 pub mod text;
 pub mod types;
 mod validate;
 
 pub use model::*;
+pub use ops::OpClass;
 pub use validate::Invalid;

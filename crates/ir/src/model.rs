@@ -6,23 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident)*) => {$(
-        $(#[$doc])*
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
-        pub struct $name(pub u32);
-
-        impl $name {
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    )*};
-}
-
-ids! {
+crate::ids! {
+    derive(Serialize, Deserialize)
     /// Index into [`Module::types`].
     TypeId
     /// Index into [`Module::globals`].

@@ -7,6 +7,23 @@ use crate::{
     AssemblyEffect, Block, BlockId, Callee, Constant, Function, Inst, InstId, Op, Operand, ValueId,
 };
 
+/// Kinds of operations.
+#[derive(Clone, Copy, Debug)]
+pub enum OpClass<'a> {
+    /// It writes memory at this address; it may read memory as well.
+    Write(&'a Operand),
+    /// It reads, reserves, addresses or persists memory.
+    Memory,
+    /// It computes a value from its operands.
+    Value,
+    /// A call after which control goes on behind it.
+    Call,
+    /// It ends its block; calls that do are among these.
+    Terminator,
+    /// Nothing is known of it but operands and successors.
+    Opaque,
+}
+
 impl Op {
     /// Calls `visit` with each operand, in the order in which LLVM lists them where there is one.
     pub fn for_each_operand<'a>(&'a self, mut visit: impl FnMut(&'a Operand)) {
@@ -130,12 +147,30 @@ impl Op {
             } => Some(std::iter::once(default).chain(indirect).copied().collect()),
             Op::Return { .. } | Op::Resume { .. } | Op::Unreachable => Some(Vec::new()),
             Op::Opaque { successors, .. } if !successors.is_empty() => Some(successors.clone()),
-            Op::Opaque { .. }
-            | Op::Alloca { .. }
+            _ => {
+                assert!(
+                    !matches!(self.class(), OpClass::Terminator),
+                    "a terminator says where control may go"
+                );
+                None
+            }
+        }
+    }
+
+    /// What kind of operation it is. All operations are sorted here, and only here.
+    pub fn class(&self) -> OpClass<'_> {
+        match self {
+            Op::Store { pointer, .. }
+            | Op::ReadModifyWrite { pointer, .. }
+            | Op::CompareExchange { pointer, .. } => OpClass::Write(pointer),
+            Op::MemoryCopy { to, .. } | Op::MemorySet { to, .. } => OpClass::Write(to),
+            Op::Alloca { .. }
             | Op::Load { .. }
-            | Op::Store { .. }
             | Op::Address { .. }
-            | Op::Arithmetic { .. }
+            | Op::Fence { .. }
+            | Op::Flush { .. }
+            | Op::PersistFence { .. } => OpClass::Memory,
+            Op::Arithmetic { .. }
             | Op::Cast { .. }
             | Op::Compare { .. }
             | Op::Select { .. }
@@ -147,16 +182,31 @@ impl Op {
             | Op::ShuffleVector { .. }
             | Op::Freeze { .. }
             | Op::VaArg { .. }
-            | Op::ReadModifyWrite { .. }
-            | Op::CompareExchange { .. }
-            | Op::Fence { .. }
-            | Op::Flush { .. }
-            | Op::PersistFence { .. }
-            | Op::MemoryCopy { .. }
-            | Op::MemorySet { .. }
-            | Op::Call { .. }
             | Op::Intrinsic { .. }
-            | Op::LandingPad { .. } => None,
+            | Op::LandingPad { .. } => OpClass::Value,
+            Op::Call { .. } => OpClass::Call,
+            Op::Branch { .. }
+            | Op::ConditionalBranch { .. }
+            | Op::Switch { .. }
+            | Op::IndirectBranch { .. }
+            | Op::Invoke { .. }
+            | Op::CallBranch { .. }
+            | Op::Return { .. }
+            | Op::Resume { .. }
+            | Op::Unreachable => OpClass::Terminator,
+            Op::Opaque { .. } => OpClass::Opaque,
+        }
+    }
+
+    /// The address that an operation writes to by itself, not by what it calls.
+    pub fn written_pointer(&self) -> Option<&Operand> {
+        match self.class() {
+            OpClass::Write(pointer) => Some(pointer),
+            OpClass::Memory
+            | OpClass::Value
+            | OpClass::Call
+            | OpClass::Terminator
+            | OpClass::Opaque => None,
         }
     }
 

@@ -13,3 +13,4 @@
 pub mod files;
 pub mod graph;
 pub mod memory;
+pub mod split_mix;

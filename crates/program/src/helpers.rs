@@ -19,7 +19,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crashpoint_ir::{
-    AssemblyEffect, Callee, Constant, Function, FunctionId, Inst, Module, Op, Operand, ValueId,
+    AssemblyEffect, Callee, Constant, Function, FunctionId, Inst, Module, Op, OpClass, Operand,
+    ValueId,
 };
 
 /// Beginnings of the names of functions of libraries that persist for their callers.
@@ -169,64 +170,30 @@ enum Effect {
 }
 
 fn effect(inst: &Inst, body: &Body<'_>) -> Effect {
-    let store = |pointer: &Operand| match body.is_local(pointer) {
-        true => Effect::Nothing,
-        false => Effect::Loud,
-    };
-    match &inst.op {
-        Op::Flush { .. } | Op::PersistFence { .. } => Effect::Persists,
-        Op::Fence { machine, .. } => match machine {
-            true => Effect::Persists,
-            false => Effect::Nothing,
-        },
-        Op::Store { pointer, value, .. } => match body.counts(pointer, value) {
-            true => Effect::Nothing,
-            false => store(pointer),
-        },
-        Op::ReadModifyWrite { pointer, name, .. } => match (global(pointer), name.as_str()) {
-            (Some(_), "add" | "sub") => Effect::Nothing,
-            (_, _) => store(pointer),
-        },
-        Op::CompareExchange { pointer, .. } => store(pointer),
-        Op::MemoryCopy { to, .. } | Op::MemorySet { to, .. } => store(to),
-        Op::Call {
-            callee, arguments, ..
-        }
-        | Op::Invoke {
-            callee, arguments, ..
-        }
-        | Op::CallBranch {
-            callee, arguments, ..
-        } => match callee {
+    if let (Some(callee), Some(arguments)) = (inst.op.callee(), inst.op.arguments()) {
+        return match callee {
             Callee::Direct(function) => Effect::Calls(*function),
             Callee::Indirect(_) => Effect::Loud,
             Callee::Assembly { effects, .. } => assembly(effects, arguments, body),
+        };
+    }
+    match &inst.op {
+        Op::Flush { .. } | Op::PersistFence { .. } | Op::Fence { machine: true, .. } => {
+            Effect::Persists
+        }
+        Op::Store { pointer, value, .. } if body.counts(pointer, value) => Effect::Nothing,
+        Op::ReadModifyWrite { pointer, name, .. }
+            if global(pointer).is_some() && matches!(name.as_str(), "add" | "sub") =>
+        {
+            Effect::Nothing
+        }
+        op => match op.class() {
+            OpClass::Write(pointer) if body.is_local(pointer) => Effect::Nothing,
+            OpClass::Write(_) | OpClass::Opaque => Effect::Loud,
+            OpClass::Memory | OpClass::Value | OpClass::Call | OpClass::Terminator => {
+                Effect::Nothing
+            }
         },
-        Op::Opaque { .. } => Effect::Loud,
-        Op::Alloca { .. }
-        | Op::Load { .. }
-        | Op::Address { .. }
-        | Op::Arithmetic { .. }
-        | Op::Cast { .. }
-        | Op::Compare { .. }
-        | Op::Select { .. }
-        | Op::Phi { .. }
-        | Op::ExtractValue { .. }
-        | Op::InsertValue { .. }
-        | Op::ExtractElement { .. }
-        | Op::InsertElement { .. }
-        | Op::ShuffleVector { .. }
-        | Op::Freeze { .. }
-        | Op::VaArg { .. }
-        | Op::Intrinsic { .. }
-        | Op::LandingPad { .. }
-        | Op::Branch { .. }
-        | Op::ConditionalBranch { .. }
-        | Op::Switch { .. }
-        | Op::IndirectBranch { .. }
-        | Op::Return { .. }
-        | Op::Resume { .. }
-        | Op::Unreachable => Effect::Nothing,
     }
 }
 

@@ -65,55 +65,22 @@ pub fn enclosing_structs(
 
 /// The address that an operation writes to.
 fn written(op: &Op) -> Option<&Operand> {
-    match op {
-        Op::Store { pointer, .. }
-        | Op::ReadModifyWrite { pointer, .. }
-        | Op::CompareExchange { pointer, .. } => Some(pointer),
-        Op::MemoryCopy { to, .. } | Op::MemorySet { to, .. } => Some(to),
+    if let Op::Call {
+        callee: Callee::Direct(_),
+        arguments,
+        ..
+    }
+    | Op::Invoke {
+        callee: Callee::Direct(_),
+        arguments,
+        ..
+    } = op
+    {
         // `memcpy` and its like, and helpers that were not built with us: what they write to comes
         // first.
-        Op::Call {
-            callee: Callee::Direct(_),
-            arguments,
-            ..
-        }
-        | Op::Invoke {
-            callee: Callee::Direct(_),
-            arguments,
-            ..
-        } => arguments.first(),
-        Op::Alloca { .. }
-        | Op::Load { .. }
-        | Op::Address { .. }
-        | Op::Arithmetic { .. }
-        | Op::Cast { .. }
-        | Op::Compare { .. }
-        | Op::Select { .. }
-        | Op::Phi { .. }
-        | Op::ExtractValue { .. }
-        | Op::InsertValue { .. }
-        | Op::ExtractElement { .. }
-        | Op::InsertElement { .. }
-        | Op::ShuffleVector { .. }
-        | Op::Freeze { .. }
-        | Op::VaArg { .. }
-        | Op::Fence { .. }
-        | Op::Flush { .. }
-        | Op::PersistFence { .. }
-        | Op::Call { .. }
-        | Op::Invoke { .. }
-        | Op::CallBranch { .. }
-        | Op::Intrinsic { .. }
-        | Op::LandingPad { .. }
-        | Op::Branch { .. }
-        | Op::ConditionalBranch { .. }
-        | Op::Switch { .. }
-        | Op::IndirectBranch { .. }
-        | Op::Return { .. }
-        | Op::Resume { .. }
-        | Op::Unreachable
-        | Op::Opaque { .. } => None,
+        return arguments.first();
     }
+    op.written_pointer()
 }
 
 /// Where an address comes from within a function.

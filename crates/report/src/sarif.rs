@@ -222,20 +222,32 @@ fn related(finding: &Finding, base: Option<&str>) -> Vec<FileRange> {
         .collect()
 }
 
+/// A text at a place of a function; both may be unknown.
+fn said_at(
+    text: &str,
+    location: Option<&Location>,
+    function: &str,
+    base: Option<&str>,
+) -> FileRange {
+    FileRange {
+        id: None,
+        message: Some(message(text)),
+        physical_location: location.map(|location| physical(location, base)),
+        logical_locations: logical(function),
+    }
+}
+
 fn stack(finding: &Finding, base: Option<&str>) -> Option<Value> {
     if finding.stack.is_empty() {
         return None;
     }
     let frame = |frame: &Frame| {
-        let place = FileRange {
-            id: None,
-            message: Some(message(&frame.function)),
-            physical_location: frame
-                .location
-                .as_ref()
-                .map(|location| physical(location, base)),
-            logical_locations: logical(&frame.function),
-        };
+        let place = said_at(
+            &frame.function,
+            frame.location.as_ref(),
+            &frame.function,
+            base,
+        );
         json!({"location": place})
     };
     let frames: Vec<Value> = finding.stack.iter().map(frame).collect();
@@ -272,15 +284,7 @@ fn code_flow(finding: &Finding, base: Option<&str>) -> Option<Value> {
 }
 
 fn thread_step(step: &Step, base: Option<&str>) -> Value {
-    let place = FileRange {
-        id: None,
-        message: Some(message(&step.what)),
-        physical_location: step
-            .location
-            .as_ref()
-            .map(|location| physical(location, base)),
-        logical_locations: Vec::new(),
-    };
+    let place = said_at(&step.what, step.location.as_ref(), "", base);
     match i64::try_from(step.order) {
         Ok(order) => json!({"location": place, "executionOrder": order}),
         Err(_) => json!({"location": place}),

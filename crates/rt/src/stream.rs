@@ -236,6 +236,15 @@ impl Window {
         })?;
         Ok(end)
     }
+
+    /// Where the other window of the two at `address` begins; its place in the file, one of the two
+    /// `offsets`, becomes `end`.
+    fn start_of_other(&self, address: u64, offsets: [&mut u64; 2], end: u64) -> u64 {
+        let other = usize::from(!self.is_second);
+        let [first, second] = offsets;
+        *(if self.is_second { first } else { second }) = end;
+        address + (other * WINDOW_BYTES) as u64
+    }
 }
 
 /// Writes a full window to its file; returns where the stream ends now. None: nothing more is
@@ -267,13 +276,8 @@ pub fn turn(state: &mut State) -> bool {
         return false;
     };
     let header = &mut state.header;
-    let start = if window.is_second {
-        header.window_offset = end;
-        header.window_address
-    } else {
-        header.second_window_offset = end;
-        header.window_address + WINDOW_BYTES as u64
-    };
+    let offsets = [&mut header.window_offset, &mut header.second_window_offset];
+    let start = window.start_of_other(header.window_address, offsets, end);
     compiler_fence(Ordering::SeqCst);
     header.cursor = start;
     state.own.limit = start + (WINDOW_BYTES - PM_RESERVE) as u64;
@@ -291,13 +295,11 @@ pub fn turn_flow(state: &mut State) {
         return;
     };
     let header = &mut state.header;
-    let start = if window.is_second {
-        header.flow_window_offset = end;
-        header.flow_window_address
-    } else {
-        header.flow_second_window_offset = end;
-        header.flow_window_address + WINDOW_BYTES as u64
-    };
+    let offsets = [
+        &mut header.flow_window_offset,
+        &mut header.flow_second_window_offset,
+    ];
+    let start = window.start_of_other(header.flow_window_address, offsets, end);
     compiler_fence(Ordering::SeqCst);
     state.thread.flow_cursor = start as *mut u8;
     state.thread.flow_limit = (start + (WINDOW_BYTES - FLOW_RESERVE) as u64) as *mut u8;

@@ -172,10 +172,9 @@ mod tests {
     fn an_object_reaches_from_its_offset_as_far_as_was_asked_for() {
         let mut tape = Tape::default();
         tape.map().calls(10, ZALLOC, &[40, 0], 512);
-        assert_eq!(at(&tape, 511), None);
-        assert_eq!(at(&tape, 512), Some((512, 40, 10)));
-        assert_eq!(at(&tape, 551), Some((512, 40, 10)));
-        assert_eq!(at(&tape, 552), None);
+        let object = Some((512, 40, 10));
+        let found = [511, 512, 551, 552].map(|address| at(&tape, address));
+        assert_eq!(found, [None, object, object, None]);
     }
 
     #[test]
@@ -185,9 +184,8 @@ mod tests {
             .calls(10, ZALLOC, &[64, 0], 512)
             .calls(11, ZALLOC, &[64, 0], 576)
             .calls(12, ZALLOC, &[64, 0], 544);
-        assert_eq!(at(&tape, 520), None);
-        assert_eq!(at(&tape, 550), Some((544, 64, 12)));
-        assert_eq!(at(&tape, 620), None);
+        let found = [520, 550, 620].map(|address| at(&tape, address));
+        assert_eq!(found, [None, Some((544, 64, 12)), None]);
     }
 
     #[test]

@@ -214,7 +214,7 @@ fn draft(
 #[cfg(test)]
 mod tests {
     use crate::Config;
-    use crate::testing::{Tape, assert_found};
+    use crate::testing::{Tape, assert_found, assert_says};
     use crashpoint_trace::StoreKind;
 
     #[test]
@@ -223,11 +223,7 @@ mod tests {
         tape.store(1, 0..16).flush(2, 0).flush(3, 8).fence(4);
         assert_found!(tape, [("extra-flush", 3, 1)]);
         let finding = &tape.findings()[0];
-        assert!(
-            finding.message.contains("already flushed"),
-            "{}",
-            finding.message
-        );
+        assert_says(finding, "already flushed");
         assert_eq!(finding.history.len(), 3);
     }
 
@@ -237,7 +233,7 @@ mod tests {
         tape.store(1, 0..16).persist(2, 0).persist(4, 0);
         assert_found!(tape, [("extra-flush", 4, 1)]);
         let finding = &tape.findings()[0];
-        assert!(finding.message.contains("clean"), "{}", finding.message);
+        assert_says(finding, "clean");
         assert_eq!(finding.history.len(), 4);
     }
 

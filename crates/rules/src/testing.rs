@@ -254,6 +254,11 @@ pub(crate) fn brief(findings: &[RuleFinding]) -> Vec<(String, u32, u64)> {
     brief.collect()
 }
 
+/// Asserts that a finding's message contains a text.
+pub(crate) fn assert_says(finding: &RuleFinding, text: &str) {
+    assert!(finding.message.contains(text), "{}", finding.message);
+}
+
 /// Asserts what a tape's findings are: rule, site, count.
 macro_rules! assert_found {
     ($tape:expr, [$(($rule:expr, $site:expr, $count:expr)),* $(,)?]) => {

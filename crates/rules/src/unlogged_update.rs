@@ -79,7 +79,7 @@ impl Rule for UnloggedUpdate {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{BASE, assert_found, begun};
+    use crate::testing::{BASE, assert_found, assert_says, begun};
 
     #[test]
     fn a_store_that_is_not_logged_is_found() {
@@ -108,11 +108,7 @@ mod tests {
         tape.store(11, 0..8).log(10, 0..64).persist(13, 0).commit();
         assert_found!(tape, [("unlogged-update", 11, 1)]);
         let finding = &tape.findings()[0];
-        assert!(
-            finding.message.contains("only after"),
-            "{}",
-            finding.message
-        );
+        assert_says(finding, "only after");
         let steps: Vec<u32> = finding.history.iter().map(|step| step.site.0).collect();
         assert_eq!(steps, [1, 11, 10]);
     }

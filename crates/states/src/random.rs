@@ -7,6 +7,7 @@
 
 use crate::Strategy;
 use crashpoint_persist::graph::{Cut, Frontier};
+use crashpoint_persist::split_mix::SplitMix;
 use num_bigint::BigUint;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -39,7 +40,7 @@ impl Strategy for Random {
         }
         let draws = Draws {
             frontier,
-            numbers: Numbers(self.seed ^ Numbers(frontier.order).next()),
+            numbers: SplitMix(self.seed ^ SplitMix(frontier.order).draw()),
             seen: HashSet::new(),
         };
         Box::new(draws.take(self.states))
@@ -48,7 +49,7 @@ impl Strategy for Random {
 
 struct Draws<'a> {
     frontier: &'a Frontier,
-    numbers: Numbers,
+    numbers: SplitMix,
     /// Hashes of what was drawn: a cut of many chains is large, and to miss a state because of a
     /// collision is no worse than not to draw it.
     seen: HashSet<u64>,
@@ -79,24 +80,6 @@ impl Iterator for Draws<'_> {
             }
         }
         None
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, 2014). Our own, because the numbers that belong to a seed
-/// must never change: a report names the seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// The error of the multiplication is below `bound / 2^64`.
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 

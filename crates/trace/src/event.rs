@@ -85,6 +85,57 @@ pub enum EventKind<'a> {
     },
 }
 
+/// What a store or a fill writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PmWrite<'a> {
+    pub kind: StoreKind,
+    pub place: PmPlace,
+    pub length: u64,
+    pub data: WrittenData<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrittenData<'a> {
+    Bytes(&'a [u8]),
+    /// All bytes get this value.
+    Filled(u8),
+}
+
+impl<'a> EventKind<'a> {
+    /// What the event writes to persistent memory, if it writes.
+    pub fn as_write(&self) -> Option<PmWrite<'a>> {
+        match *self {
+            EventKind::Store { kind, place, bytes } => Some(PmWrite {
+                kind,
+                place,
+                length: bytes.len() as u64,
+                data: WrittenData::Bytes(bytes),
+            }),
+            EventKind::Fill {
+                kind,
+                place,
+                length,
+                byte,
+            } => Some(PmWrite {
+                kind,
+                place,
+                length,
+                data: WrittenData::Filled(byte),
+            }),
+            EventKind::Load { .. }
+            | EventKind::Flush { .. }
+            | EventKind::Fence { .. }
+            | EventKind::Opaque
+            | EventKind::Call { .. }
+            | EventKind::Return { .. }
+            | EventKind::Sync { .. }
+            | EventKind::Map { .. }
+            | EventKind::Unmap { .. }
+            | EventKind::Msync { .. } => None,
+        }
+    }
+}
+
 /// The arguments of a watched call, as 64-bit words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Arguments<'a> {

@@ -31,23 +31,19 @@ pub use writer::Writer;
 
 use serde::{Deserialize, Serialize};
 
-/// A file, directory or link, whatever names it has. Numbered in the order of appearance; a number
-/// of the system that is used again for another file is another inode here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct InodeId(pub u32);
+crashpoint_ir::ids! {
+    derive(Serialize, Deserialize)
+    /// A file, directory or link, whatever names it has. Numbered in the order of appearance; a
+    /// number of the system that is used again for another file is another inode here.
+    InodeId
+    /// A call stack, interned over the recording.
+    StackId
+}
 
 impl InodeId {
     /// The watched folder.
     pub const ROOT: InodeId = InodeId(0);
-
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
 }
-
-/// A call stack, interned over the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StackId(pub u32);
 
 impl StackId {
     /// Of a call whose stack was not recorded.
@@ -236,6 +232,52 @@ pub enum Effect<'a> {
     },
 }
 
+/// What an effect changes, if it changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffectClass {
+    /// A new inode, which nobody sees without a name.
+    New,
+    /// Names in directories.
+    Names,
+    /// Data or size of a file.
+    Data,
+    Attributes,
+    /// Nothing: it makes changes durable, or promises to.
+    Sync,
+    /// Nothing: the last descriptor of a file is closed.
+    LastClose,
+    /// Nothing that lies in the watched folder.
+    Output,
+}
+
+impl Effect<'_> {
+    pub fn class(&self) -> EffectClass {
+        match self {
+            Effect::New { .. } => EffectClass::New,
+            Effect::Link { .. }
+            | Effect::Unlink { .. }
+            | Effect::Rename { .. }
+            | Effect::Exchange { .. } => EffectClass::Names,
+            Effect::Write { .. } | Effect::Resize { .. } | Effect::Allocate { .. } => {
+                EffectClass::Data
+            }
+            Effect::SetXattr { .. } | Effect::SetMode { .. } => EffectClass::Attributes,
+            Effect::Sync(_) => EffectClass::Sync,
+            Effect::LastClose { .. } => EffectClass::LastClose,
+            Effect::Output { .. } => EffectClass::Output,
+        }
+    }
+
+    /// How many bytes come into the file.
+    pub fn bytes_added(&self) -> u64 {
+        match self {
+            Effect::Write { bytes, .. } => bytes.len() as u64,
+            Effect::Allocate { length, .. } => *length,
+            _ => 0,
+        }
+    }
+}
+
 /// An inode that was there before the program ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Initial<'a> {
@@ -245,6 +287,19 @@ pub struct Initial<'a> {
     pub xattrs: Vec<(&'a [u8], &'a [u8])>,
     /// Of a file; empty for everything else.
     pub bytes: &'a [u8],
+}
+
+impl<'a> Initial<'a> {
+    /// Without extended attributes.
+    pub fn new(inode: InodeId, kind: InodeKind<'a>, mode: u32, bytes: &'a [u8]) -> Initial<'a> {
+        Initial {
+            inode,
+            kind,
+            mode,
+            xattrs: Vec::new(),
+            bytes,
+        }
+    }
 }
 
 /// The watched folder before the program ran: durable, every bit of it.

@@ -2,21 +2,8 @@
 
 use std::fmt;
 
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub u32);
-
-        impl $name {
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    )*};
-}
-
-ids! {
+crashpoint_ir::ids! {
+    derive(Default)
     /// A place in the program; [`SiteId::NONE`] where there is none. Dense.
     SiteId
     /// A call stack; [`ContextId::BOTTOM`] is the empty one. Dense.

@@ -41,9 +41,10 @@ mod stream;
 mod threads;
 pub mod writer;
 
-pub use event::{Arguments, Event, EventKind, PmPlace};
+pub use event::{Arguments, Event, EventKind, PmPlace, PmWrite, WrittenData};
 pub use events::Events;
 pub use ids::{ContextId, FileIndex, PmAddress, ProcessIndex, SiteId, ThreadIndex};
+pub use mapped::create_for_mapping;
 pub use problem::{OpenError, OpenErrorKind, Problem, ProblemKind};
 pub use process::{ExitCall, Library, LoadedModule, PmFile, Process, ProcessEnd};
 pub use recording::{Recording, ThreadInfo};

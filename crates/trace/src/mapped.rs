@@ -73,18 +73,20 @@ pub(crate) struct Appender {
     chunk_bytes: usize,
 }
 
+/// An empty file that can be written and mapped, in the place of what was there.
+pub fn create_for_mapping(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    options.open(path)
+}
+
 /// A mapping begins at a page.
 const PAGE_BYTES: usize = 4096;
 
 impl Appender {
     /// `chunk_bytes`: how much is reserved at a time.
     pub(crate) fn create(path: &Path, chunk_bytes: usize) -> io::Result<Appender> {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
+        let file = create_for_mapping(path)?;
         let map = Appender::map(&file, 0, chunk_bytes)?;
         Ok(Appender {
             file,

@@ -112,14 +112,7 @@ pub(crate) fn plain<'a>(payload: &Payload<'a>) -> EventKind<'a> {
         },
         Payload::Return { value } => EventKind::Return { value },
         Payload::Sync { kind, object } => EventKind::Sync { kind, object },
-        Payload::Store { .. }
-        | Payload::Fill { .. }
-        | Payload::Load { .. }
-        | Payload::Flush { .. }
-        | Payload::Map { .. }
-        | Payload::Unmap { .. }
-        | Payload::Msync { .. } => unreachable!("it speaks of a range"),
-        Payload::Context(_) | Payload::DefineContext { .. } => unreachable!("it is not ordered"),
+        _ => unreachable!("it speaks of a range, or has no place in the order"),
     }
 }
 

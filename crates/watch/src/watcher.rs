@@ -147,20 +147,10 @@ impl Watcher<'_> {
 
     fn stopped_now(&mut self, root: Tid, tid: Tid, stop: Stop) -> Result<(), WatchError> {
         if self.tasks.get(tid).is_none() {
-            match stop {
-                Stop::Exited(_) | Stop::Killed(_) => {
-                    self.early.remove(&tid);
-                }
-                Stop::Seccomp
-                | Stop::CallEnd
-                | Stop::Signal(_)
-                | Stop::ByJobControl
-                | Stop::Started
-                | Stop::Child(_)
-                | Stop::Exec(_)
-                | Stop::Exiting => {
-                    self.early.insert(tid);
-                }
+            if matches!(stop, Stop::Exited(_) | Stop::Killed(_)) {
+                self.early.remove(&tid);
+            } else {
+                self.early.insert(tid);
             }
             return Ok(());
         }

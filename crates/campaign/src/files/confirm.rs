@@ -19,7 +19,6 @@ use crashpoint_check::process::run::{FinishedRun, RunEnd};
 use crashpoint_check::process::spawned::Spawned;
 use crashpoint_explain::files::findings;
 use crashpoint_report::{Confirmed, Finding};
-use crashpoint_trace::files::Effect;
 
 use super::FilesError;
 use super::workspace::Workspace;
@@ -146,21 +145,7 @@ impl Confirmation<'_, '_> {
         let before = self.files.before.inodes.iter();
         let before: u64 = before.map(|inode| inode.bytes.len() as u64).sum();
         let effects = self.files.calls.iter().flat_map(|call| &call.effects);
-        let written = effects.map(|effect| match effect {
-            Effect::Write { bytes, .. } => bytes.len() as u64,
-            Effect::Allocate { length, .. } => *length,
-            Effect::New { .. }
-            | Effect::Link { .. }
-            | Effect::Unlink { .. }
-            | Effect::Rename { .. }
-            | Effect::Exchange { .. }
-            | Effect::Resize { .. }
-            | Effect::SetXattr { .. }
-            | Effect::SetMode { .. }
-            | Effect::Sync(_)
-            | Effect::LastClose { .. }
-            | Effect::Output { .. } => 0,
-        });
+        let written = effects.map(|effect| effect.bytes_added());
         before + written.sum::<u64>()
     }
 }

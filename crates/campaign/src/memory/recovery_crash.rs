@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crashpoint_check::engine::crash_points::Phase;
-use crashpoint_check::memory::MemoryMedium;
 use crashpoint_check::memory::behaviours;
 use crashpoint_check::memory::image::{self, Image};
 use crashpoint_check::memory::judge::References;
@@ -20,15 +19,14 @@ use crashpoint_check::memory::references::AllReferences;
 use crashpoint_check::memory::timeline::{Operations, Timeline, Walk};
 use crashpoint_check::memory::worker::Setup;
 use crashpoint_check::process::launch::Paths;
-use crashpoint_explain::memory::MemoryExplainer;
 use crashpoint_report::Finding;
 use crashpoint_report::resolve::Resolver;
 use crashpoint_trace::Recording;
 use crashpoint_trace::program::Program;
 
 use super::types::Types;
-use super::{Prepared, plan, tighten};
-use crate::pipeline::{self, Exploration, Outcome};
+use super::{MemoryExploration, Prepared, plan, tighten};
+use crate::pipeline::Outcome;
 use crate::record;
 use crate::strategies;
 use crate::target::{self, TargetError};
@@ -224,31 +222,17 @@ impl RecoveryCrash<'_> {
             let mut types = Types::new(recording, &recovery.program, transactions);
             behaviours::plan(recording, &plan.operations, plan.model, &mut types).plan
         });
-        let memory = MemoryMedium {
+        let exploration = MemoryExploration {
             plan: &plan,
             timeline: &timeline,
             references: &references,
-        };
-        let mut checkers: Vec<_> = workers.iter_mut().map(|one| memory.checker(one)).collect();
-        let exploration = Exploration {
-            medium: &memory,
-            checkers: &mut checkers,
-            strategies: &mut strategies.all,
-            budget: plan.limits,
-            prune: plan.prune,
+            resolver: &Resolver::new(recording, &recovery.program),
+            operation_line: &|_| String::new(),
             count_lost: false,
             journal: None,
             first_finding,
         };
-        let resolver = Resolver::new(recording, &recovery.program);
-        let explainer = MemoryExplainer {
-            plan: &plan,
-            timeline: &timeline,
-            references: &references,
-            resolver: &resolver,
-            operation_line: &|_| String::new(),
-        };
-        pipeline::run(&self.run.quiet(), exploration, &explainer)
+        exploration.run(&self.run.quiet(), &mut workers, &mut strategies.all)
     }
 
     /// What is told as a crash is told as the second of two.

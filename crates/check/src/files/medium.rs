@@ -15,7 +15,7 @@ use crate::engine::result_table::Key;
 use crate::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::files::{FileWalker, Filler, MicroOp, Model, Trees};
 use crashpoint_persist::graph::{NodeId, Walker as _};
-use crashpoint_trace::files::{Before, Call, Effect, Stream};
+use crashpoint_trace::files::{Before, Call, Effect, EffectClass, Stream};
 use rustc_hash::FxHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::ops::ControlFlow;
@@ -103,20 +103,12 @@ impl<'a> FileMedium<'a> {
         let before = content.patch(&[], 0);
         versions.note(&before);
         for call in self.calls {
-            let is_done = call.effects.iter().any(|effect| match effect {
-                Effect::LastClose { .. }
-                | Effect::Rename { .. }
-                | Effect::Exchange { .. }
-                | Effect::Sync(_)
-                | Effect::Output { .. } => true,
-                Effect::New { .. }
-                | Effect::Link { .. }
-                | Effect::Unlink { .. }
-                | Effect::Write { .. }
-                | Effect::Resize { .. }
-                | Effect::Allocate { .. }
-                | Effect::SetXattr { .. }
-                | Effect::SetMode { .. } => false,
+            let is_done = call.effects.iter().any(|effect| match effect.class() {
+                EffectClass::Names => {
+                    matches!(effect, Effect::Rename { .. } | Effect::Exchange { .. })
+                }
+                EffectClass::LastClose | EffectClass::Sync | EffectClass::Output => true,
+                EffectClass::New | EffectClass::Data | EffectClass::Attributes => false,
             });
             if is_done {
                 versions.note(&content.whole(call.order));

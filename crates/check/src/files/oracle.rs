@@ -205,13 +205,7 @@ mod tests {
     }
 
     fn layout(bytes: Option<&[u8]>) -> Layout<'_> {
-        let initial = |inode, kind, bytes| Initial {
-            inode,
-            kind,
-            mode: 0o755,
-            xattrs: Vec::new(),
-            bytes,
-        };
+        let initial = |inode, kind, bytes| Initial::new(inode, kind, 0o755, bytes);
         let (root, file) = (InodeId::ROOT, InodeId(1));
         let mut before = Before {
             inodes: vec![initial(root, InodeKind::Directory, &[])],

@@ -54,13 +54,8 @@ fn layout(plan: Plan) -> Layout<'static> {
 
 fn initial<'a>(inode: InodeId, kind: InodeKind<'a>, bytes: &'a [u8]) -> Initial<'a> {
     let is_directory = matches!(kind, InodeKind::Directory);
-    Initial {
-        inode,
-        kind,
-        mode: if is_directory { 0o755 } else { 0o644 },
-        xattrs: Vec::new(),
-        bytes,
-    }
+    let mode = if is_directory { 0o755 } else { 0o644 };
+    Initial::new(inode, kind, mode, bytes)
 }
 
 /// Everything that can be seen of a folder, without its times.

@@ -202,46 +202,38 @@ impl Noted {
         if first < last {
             self.step(event, stack, first as u32..last as u32);
         }
-        let is_operation = operations.sites.contains(&event.site);
-        match event.kind {
-            EventKind::Flush {
-                kind: FlushKind::Clflush,
-                place,
-            } => {
-                let line = LineId::of(place.pm);
-                let node = self.last.get(&line.number()).copied();
-                let flushed = self.flushed.entry(event.thread.0);
-                flushed.or_default().extend(node);
-            }
-            EventKind::Fence { .. } => {
-                self.flushed.remove(&event.thread.0);
-            }
-            EventKind::Call { .. } if is_operation => {
-                *self.depths.entry(event.thread.0).or_default() += 1;
-            }
-            EventKind::Return { .. } if is_operation => {
-                let depth = self.depths.entry(event.thread.0).or_default();
-                *depth = depth.saturating_sub(1);
-                if *depth == 0 {
-                    self.acknowledged.push(event.order);
-                    // One that runs beside it may not have begun.
-                    let first = *self.first_thread.get_or_insert(event.thread.0);
-                    if first != event.thread.0 && self.amid.len() < MAX_AMID {
-                        self.amid.push(event.order);
-                    }
+        if let EventKind::Flush {
+            kind: FlushKind::Clflush,
+            place,
+        } = event.kind
+        {
+            let line = LineId::of(place.pm);
+            let node = self.last.get(&line.number()).copied();
+            let flushed = self.flushed.entry(event.thread.0);
+            flushed.or_default().extend(node);
+        } else if let EventKind::Fence { .. } = event.kind {
+            self.flushed.remove(&event.thread.0);
+        }
+        if operations.sites.contains(&event.site) {
+            self.operation(event);
+        }
+    }
+
+    /// Counts the operations that are under way in a thread: `event` is at the call of one.
+    fn operation(&mut self, event: &Event<'_>) {
+        let depth = self.depths.entry(event.thread.0).or_default();
+        if let EventKind::Call { .. } = event.kind {
+            *depth += 1;
+        } else if let EventKind::Return { .. } = event.kind {
+            *depth = depth.saturating_sub(1);
+            if *depth == 0 {
+                self.acknowledged.push(event.order);
+                // One that runs beside it may not have begun.
+                let first = *self.first_thread.get_or_insert(event.thread.0);
+                if first != event.thread.0 && self.amid.len() < MAX_AMID {
+                    self.amid.push(event.order);
                 }
             }
-            EventKind::Call { .. }
-            | EventKind::Return { .. }
-            | EventKind::Flush { .. }
-            | EventKind::Store { .. }
-            | EventKind::Fill { .. }
-            | EventKind::Load { .. }
-            | EventKind::Opaque
-            | EventKind::Sync { .. }
-            | EventKind::Map { .. }
-            | EventKind::Unmap { .. }
-            | EventKind::Msync { .. } => {}
         }
     }
 

@@ -5,7 +5,7 @@ use crate::memory::pool::PoolFile;
 use crashpoint_abi::serve::{
     READS_FILES, READS_HEADER_BYTES, READS_MAGIC, ReadsFile, ReadsHeader, VERSION,
 };
-use crashpoint_trace::FileIndex;
+use crashpoint_trace::{FileIndex, create_for_mapping};
 use rustix::fs::FallocateFlags;
 use std::fs::File;
 use std::io;
@@ -47,12 +47,7 @@ impl Reads {
             marks.push((file.index, end, length));
             end = (stored + length).next_multiple_of(READS_HEADER_BYTES as u64);
         }
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
+        let file = create_for_mapping(path)?;
         file.set_len(end)?;
         file.write_all_at(&header, 0)?;
         Ok(Reads {

@@ -23,27 +23,6 @@ pub struct Sync {
     pub inode: InodeId,
 }
 
-/// What has to be synced to keep a micro-operation: a name is kept by its directory.
-fn kept_by(op: &MicroOp<'_>) -> InodeId {
-    match &op.kind {
-        MicroOpKind::Link { slot, .. }
-        | MicroOpKind::Unlink { slot, .. }
-        | MicroOpKind::ExchangeHalf { slot, .. }
-        | MicroOpKind::Exchange { first: slot, .. }
-        | MicroOpKind::Rename { to: slot, .. }
-        | MicroOpKind::RenameTarget { to: slot, .. }
-        | MicroOpKind::RenameSource { from: slot, .. } => slot.directory,
-        MicroOpKind::Create { inode, .. }
-        | MicroOpKind::Reserved { inode }
-        | MicroOpKind::Write { inode, .. }
-        | MicroOpKind::Grow { inode, .. }
-        | MicroOpKind::Shrink { inode, .. }
-        | MicroOpKind::Allocate { inode, .. }
-        | MicroOpKind::SetXattr { inode, .. }
-        | MicroOpKind::SetMode { inode, .. } => *inode,
-    }
-}
-
 /// Syncs that make the needed calls durable before anything else happens, if there are such.
 pub fn syncs(files: &FileMedium<'_>, cause: &Cause) -> Option<Vec<Sync>> {
     if cause.kind == CauseKind::Atomicity || cause.needed.is_empty() {
@@ -58,7 +37,7 @@ pub fn syncs(files: &FileMedium<'_>, cause: &Cause) -> Option<Vec<Sync>> {
     let mut wanted: Vec<Sync> = Vec::new();
     for id in &cause.needed {
         let op = &files.nodes[id.index()];
-        let inode = kept_by(op);
+        let inode = op.kind.kept_by();
         match wanted.iter_mut().find(|sync| sync.inode == inode) {
             Some(sync) => sync.behind = sync.behind.max(op.call),
             None => wanted.push(Sync {
@@ -98,7 +77,7 @@ fn is_same(one: &MicroOp<'_>, two: &MicroOp<'_>) -> bool {
     };
     let overlap = match (range(&one.kind), range(&two.kind)) {
         (Some(one), Some(two)) => one.0 < two.1 && two.0 < one.1,
-        (None, None) => is_name(&one.kind) == is_name(&two.kind),
+        (None, None) => one.kind.is_namespace() == two.kind.is_namespace(),
         // Some models let a size go with its data.
         (Some(_), None) => grows(&one.kind) && matches!(two.kind, MicroOpKind::Grow { .. }),
         (None, Some(_)) => grows(&two.kind) && matches!(one.kind, MicroOpKind::Grow { .. }),
@@ -108,26 +87,6 @@ fn is_same(one: &MicroOp<'_>, two: &MicroOp<'_>) -> bool {
 
 fn grows(kind: &MicroOpKind<'_>) -> bool {
     matches!(kind, MicroOpKind::Write { grow: Some(_), .. })
-}
-
-fn is_name(kind: &MicroOpKind<'_>) -> bool {
-    match kind {
-        MicroOpKind::Link { .. }
-        | MicroOpKind::Unlink { .. }
-        | MicroOpKind::ExchangeHalf { .. }
-        | MicroOpKind::Exchange { .. }
-        | MicroOpKind::Rename { .. }
-        | MicroOpKind::RenameTarget { .. }
-        | MicroOpKind::RenameSource { .. } => true,
-        MicroOpKind::Create { .. }
-        | MicroOpKind::Reserved { .. }
-        | MicroOpKind::Write { .. }
-        | MicroOpKind::Grow { .. }
-        | MicroOpKind::Shrink { .. }
-        | MicroOpKind::Allocate { .. }
-        | MicroOpKind::SetXattr { .. }
-        | MicroOpKind::SetMode { .. } => false,
-    }
 }
 
 /// Whether another model lets the same be lost at the same crash point, with the same result.

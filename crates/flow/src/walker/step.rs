@@ -4,7 +4,9 @@ use super::{Lost, Thread};
 use crate::Analysis;
 use crate::activation::Waiting;
 use crate::code::has_dynamic_length;
-use crashpoint_ir::{AssemblyEffect, BlockId, Callee, Constant, Inst, Op, Operand, ValueId};
+use crashpoint_ir::{
+    AssemblyEffect, BlockId, Callee, Constant, Inst, Op, OpClass, Operand, ValueId,
+};
 use crashpoint_trace::flow::FlowEvent;
 use std::rc::Rc;
 
@@ -163,28 +165,16 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
                 let control = analysis.decide(A::Control::default(), decided);
                 analysis.chosen(value, control)
             }
-            Op::Address { .. }
-            | Op::Arithmetic { .. }
-            | Op::Cast { .. }
-            | Op::Compare { .. }
-            | Op::ExtractValue { .. }
-            | Op::InsertValue { .. }
-            | Op::ExtractElement { .. }
-            | Op::InsertElement { .. }
-            | Op::ShuffleVector { .. }
-            | Op::Freeze { .. }
-            | Op::Intrinsic { .. } => self.compute(inst)?,
+            Op::Address { .. } => self.compute(inst)?,
             Op::Fence { .. } | Op::Flush { .. } | Op::PersistFence { .. } => return Ok(()),
-            Op::Call { .. }
-            | Op::Branch { .. }
-            | Op::ConditionalBranch { .. }
-            | Op::Switch { .. }
-            | Op::IndirectBranch { .. }
-            | Op::Invoke { .. }
-            | Op::CallBranch { .. }
-            | Op::Return { .. }
-            | Op::Resume { .. }
-            | Op::Unreachable => return Err(Lost),
+            op => match op.class() {
+                OpClass::Value => self.compute(inst)?,
+                OpClass::Write(_)
+                | OpClass::Memory
+                | OpClass::Call
+                | OpClass::Terminator
+                | OpClass::Opaque => return Err(Lost),
+            },
         };
         self.top()?.set(inst.result, label);
         Ok(())

@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         if !details.loads.is_empty() || details.group.is_some() {
             self.push(instruction, Event::Details(details));
         }
-        if plan.action.has_hook_before() {
+        if plan.action.hook_before().is_some() {
             self.push(instruction, Event::Before(index));
         }
         let leaves = matches!(

@@ -227,13 +227,20 @@ impl Body<'_> {
         build.before(anchor);
     }
 
-    pub fn read_modify_write(&mut self, anchor: Value, index: usize) {
+    /// Reports the fence of a locked instruction; the instruction and the address that it accesses,
+    /// if that may be persistent memory.
+    fn locked_access(&mut self, anchor: Value, index: usize) -> Option<(Value, Value)> {
         self.locked(anchor, index);
         let (_, instruction) = self.planned(index);
-        let (pointer, operand) = (instruction.operand(0), instruction.operand(1));
-        if !may_be_persistent(self.object.module, pointer) {
+        let pointer = instruction.operand(0);
+        may_be_persistent(self.object.module, pointer).then_some((instruction, pointer))
+    }
+
+    pub fn read_modify_write(&mut self, anchor: Value, index: usize) {
+        let Some((instruction, pointer)) = self.locked_access(anchor, index) else {
             return;
-        }
+        };
+        let operand = instruction.operand(1);
         match self.new_value(instruction, operand) {
             Some(value) => self.stored(anchor, index, pointer, value, StoreKind::Locked),
             // Read back; another thread may have come in between.
@@ -273,12 +280,10 @@ impl Body<'_> {
     }
 
     pub fn compare_exchange(&mut self, anchor: Value, index: usize) {
-        self.locked(anchor, index);
-        let (_, instruction) = self.planned(index);
-        let (pointer, new) = (instruction.operand(0), instruction.operand(2));
-        if !may_be_persistent(self.object.module, pointer) {
+        let Some((instruction, pointer)) = self.locked_access(anchor, index) else {
             return;
-        }
+        };
+        let new = instruction.operand(2);
         let build = self.build();
         let succeeded = build.extract_value(instruction, 1);
         let end = self.only_if(succeeded, anchor);

@@ -22,7 +22,7 @@ mod flow;
 mod memory;
 mod room;
 
-use crate::action::Action;
+use crate::action::{Action, HookBefore};
 use crate::llvm::{Builder, Value};
 use crate::lower::{FunctionPlan, InstructionPlan};
 use crate::mode::Mode;
@@ -122,31 +122,19 @@ impl Body<'_> {
 
     fn before(&mut self, anchor: Value, index: usize) {
         let (plan, instruction) = self.planned(index);
-        match &plan.action {
-            Action::Flush(kind) => {
-                let (kind, pointer) = (*kind, instruction.operand(0));
-                self.flush(anchor, index, pointer, kind);
+        match plan.action.hook_before() {
+            Some(HookBefore::Flush(kind)) => {
+                self.flush(anchor, index, instruction.operand(0), kind);
             }
-            Action::Assembly(effects) => {
-                let effects = effects.clone();
+            Some(HookBefore::Assembly(effects)) => {
+                let effects = effects.to_vec();
                 self.assembly_before(anchor, index, &effects);
             }
-            Action::Call(call) => {
+            Some(HookBefore::Call(call)) => {
                 let call = call.clone();
                 self.call_before(anchor, index, &call);
             }
-            Action::Nothing
-            | Action::Load
-            | Action::Store(_)
-            | Action::ReadModifyWrite
-            | Action::CompareExchange
-            | Action::Fence(_)
-            | Action::Memory
-            | Action::Intrinsic { .. }
-            | Action::Read
-            | Action::Opaque
-            | Action::LandingPad
-            | Action::ReturnsTwice => {}
+            None => {}
         }
     }
 

@@ -4,7 +4,8 @@ use super::constant::ConstantText;
 use super::{FieldName, Name, Value};
 use crate::types::AddressStep;
 use crate::{
-    AssemblyEffect, BlockId, Callee, Constant, Function, Inst, Module, Op, Operand, Ordering,
+    AssemblyEffect, BlockId, Callee, Constant, Function, Inst, Module, Op, OpClass, Operand,
+    Ordering,
 };
 use std::fmt::{self, Display, Formatter};
 
@@ -86,43 +87,11 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn write(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        match &self.inst.op {
-            op @ (Op::Alloca { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Address { .. }
-            | Op::ReadModifyWrite { .. }
-            | Op::CompareExchange { .. }
-            | Op::Fence { .. }
-            | Op::Flush { .. }
-            | Op::PersistFence { .. }
-            | Op::MemoryCopy { .. }
-            | Op::MemorySet { .. }) => self.memory(to, op),
-            op @ (Op::Arithmetic { .. }
-            | Op::Cast { .. }
-            | Op::Compare { .. }
-            | Op::Select { .. }
-            | Op::Phi { .. }
-            | Op::ExtractValue { .. }
-            | Op::InsertValue { .. }
-            | Op::ExtractElement { .. }
-            | Op::InsertElement { .. }
-            | Op::ShuffleVector { .. }
-            | Op::Freeze { .. }
-            | Op::VaArg { .. }
-            | Op::Intrinsic { .. }
-            | Op::LandingPad { .. }) => self.value(to, op),
-            op @ (Op::Call { .. }
-            | Op::Branch { .. }
-            | Op::ConditionalBranch { .. }
-            | Op::Switch { .. }
-            | Op::IndirectBranch { .. }
-            | Op::Invoke { .. }
-            | Op::CallBranch { .. }
-            | Op::Return { .. }
-            | Op::Resume { .. }
-            | Op::Unreachable
-            | Op::Opaque { .. }) => self.control(to, op),
+        let op = &self.inst.op;
+        match op.class() {
+            OpClass::Write(_) | OpClass::Memory => self.memory(to, op),
+            OpClass::Value => self.value(to, op),
+            OpClass::Call | OpClass::Terminator | OpClass::Opaque => self.control(to, op),
         }
     }
 

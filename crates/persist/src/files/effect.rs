@@ -47,14 +47,11 @@ pub(super) fn rename_slot(
                 Some(first_inode)
             }
         }
-        MicroOpKind::Create { .. }
-        | MicroOpKind::Reserved { .. }
-        | MicroOpKind::Write { .. }
-        | MicroOpKind::Grow { .. }
-        | MicroOpKind::Shrink { .. }
-        | MicroOpKind::Allocate { .. }
-        | MicroOpKind::SetXattr { .. }
-        | MicroOpKind::SetMode { .. } => value,
+        // What changes no names.
+        _ => {
+            debug_assert!(!kind.is_namespace());
+            value
+        }
     }
 }
 
@@ -95,15 +92,8 @@ pub(super) fn change<'a>(kind: &MicroOpKind<'a>, object: &mut Object<'a>) {
             };
         }
         MicroOpKind::SetMode { mode, .. } => object.mode = mode,
-        MicroOpKind::Create { .. }
-        | MicroOpKind::Reserved { .. }
-        | MicroOpKind::Link { .. }
-        | MicroOpKind::Unlink { .. }
-        | MicroOpKind::Rename { .. }
-        | MicroOpKind::RenameTarget { .. }
-        | MicroOpKind::RenameSource { .. }
-        | MicroOpKind::Exchange { .. }
-        | MicroOpKind::ExchangeHalf { .. } => {}
+        // What changes no file itself.
+        _ => debug_assert!(!kind.is_content()),
     }
 }
 

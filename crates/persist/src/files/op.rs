@@ -219,17 +219,7 @@ impl<'a> MicroOpKind<'a> {
             MicroOpKind::Allocate { offset, to, .. } => (offset, Some(to)),
             MicroOpKind::Grow { from, to, .. } => (from, Some(to)),
             MicroOpKind::Shrink { to, .. } => (to, None),
-            MicroOpKind::Create { .. }
-            | MicroOpKind::Reserved { .. }
-            | MicroOpKind::Link { .. }
-            | MicroOpKind::Unlink { .. }
-            | MicroOpKind::Rename { .. }
-            | MicroOpKind::RenameTarget { .. }
-            | MicroOpKind::RenameSource { .. }
-            | MicroOpKind::Exchange { .. }
-            | MicroOpKind::ExchangeHalf { .. }
-            | MicroOpKind::SetXattr { .. }
-            | MicroOpKind::SetMode { .. } => return None,
+            _ => return None,
         };
         Some(ChangedRange {
             first_byte,
@@ -255,6 +245,18 @@ impl<'a> MicroOpKind<'a> {
             | MicroOpKind::SetXattr { inode, .. }
             | MicroOpKind::SetMode { inode, .. } => inode,
             MicroOpKind::Exchange { first_inode, .. } => first_inode,
+        }
+    }
+
+    /// What has to be synced to keep it: a name is kept by its directory, of a rename by that of
+    /// the new name.
+    pub fn kept_by(&self) -> InodeId {
+        if let MicroOpKind::Rename { to, .. } = self {
+            return to.directory;
+        }
+        match self.touched() {
+            Touched::Names(slot, _) => slot.directory,
+            Touched::Nothing | Touched::Content(_) => self.inode(),
         }
     }
 }

@@ -18,13 +18,7 @@ fn slot(name: &str) -> Slot<'_> {
 }
 
 fn folder() -> Initial<'static> {
-    Initial {
-        inode: InodeId::ROOT,
-        kind: InodeKind::Directory,
-        mode: 0o755,
-        xattrs: Vec::new(),
-        bytes: b"",
-    }
+    Initial::new(InodeId::ROOT, InodeKind::Directory, 0o755, b"")
 }
 
 fn call<'a>(order: u64, effects: Vec<Effect<'a>>) -> Call<'a> {
@@ -119,13 +113,7 @@ fn a_new_file_may_be_absent_empty_zeros_or_full() {
 
 #[test]
 fn a_rename_over_a_file_may_leave_zeros() {
-    let old = Initial {
-        inode: G,
-        kind: InodeKind::File,
-        mode: 0o644,
-        bytes: b"O",
-        xattrs: Vec::new(),
-    };
+    let old = Initial::new(G, InodeKind::File, 0o644, b"O");
     let before = Before {
         inodes: vec![folder(), old],
         entries: vec![(slot("g"), G)],

@@ -6,7 +6,9 @@ use super::op::{MicroOp, MicroOpKind};
 use super::order::Order;
 use super::paths::Paths;
 use crate::graph::{Fed, Frontier, NodeId, Walker};
-use crashpoint_trace::files::{Before, Call, Effect, InodeId, InodeKind, Slot, StackId, SyncKind};
+use crashpoint_trace::files::{
+    Before, Call, Effect, EffectClass, InodeId, InodeKind, Slot, StackId, SyncKind,
+};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -395,19 +397,16 @@ impl<'a> Walker for FileWalker<'a> {
             Effect::Sync(sync) => {
                 self.covers(*sync) || writes && !matches!(sync, SyncKind::WriteOut { .. })
             }
-            Effect::Link { .. }
-            | Effect::Unlink { .. }
-            | Effect::Rename { .. }
-            | Effect::Exchange { .. }
-            | Effect::Write { .. }
-            | Effect::Resize { .. }
-            | Effect::Allocate { .. }
-            | Effect::SetXattr { .. }
-            | Effect::SetMode { .. } => {
-                writes = !begun;
-                false
-            }
-            Effect::New { .. } | Effect::LastClose { .. } | Effect::Output { .. } => false,
+            change => match change.class() {
+                EffectClass::Names | EffectClass::Data | EffectClass::Attributes => {
+                    writes = !begun;
+                    false
+                }
+                EffectClass::New
+                | EffectClass::Sync
+                | EffectClass::LastClose
+                | EffectClass::Output => false,
+            },
         })
     }
 

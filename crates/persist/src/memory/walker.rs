@@ -264,24 +264,14 @@ impl Walker for MemoryWalker {
     }
 
     fn completes(&self, event: &Event<'_>) -> bool {
-        match event.kind {
-            EventKind::Fence { .. } => {
-                let sent = self.sent.get(event.thread.index());
-                let mut sent = sent.into_iter().flatten();
-                sent.any(|up_to| self.chains.is_pending(*up_to))
-            }
-            EventKind::Msync { place, length } => !self.in_range(place.pm, length).is_empty(),
-            EventKind::Store { .. }
-            | EventKind::Fill { .. }
-            | EventKind::Flush { .. }
-            | EventKind::Load { .. }
-            | EventKind::Opaque
-            | EventKind::Call { .. }
-            | EventKind::Return { .. }
-            | EventKind::Sync { .. }
-            | EventKind::Map { .. }
-            | EventKind::Unmap { .. } => false,
+        // Only fences and msync wait for what was sent; `begin` says what every kind does.
+        if let EventKind::Msync { place, length } = event.kind {
+            return !self.in_range(place.pm, length).is_empty();
         }
+        let sent = self.sent.get(event.thread.index());
+        let mut sent = sent.into_iter().flatten();
+        matches!(event.kind, EventKind::Fence { .. })
+            && sent.any(|up_to| self.chains.is_pending(*up_to))
     }
 
     fn nodes(&self) -> &[Node] {

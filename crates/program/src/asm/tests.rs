@@ -51,22 +51,14 @@ const FLAGS: &str = "~{memory},~{dirflag},~{fpsr},~{flags}";
 fn flushes_are_found_in_every_encoding() {
     let both = format!("=*m,*m,{FLAGS}");
     let two = [to(1), to(1)];
-    assert_eq!(
-        effects("clflush $0", &both, &two),
-        flush(FlushKind::Clflush)
-    );
-    assert_eq!(
-        effects(".byte 0x66; clflush $0", &both, &two),
-        flush(FlushKind::Clflushopt)
-    );
-    assert_eq!(
-        effects(".byte 0x66; xsaveopt $0", &both, &two),
-        flush(FlushKind::Clwb)
-    );
-    assert_eq!(
-        effects("data16 xsaveopt $0", &both, &two),
-        flush(FlushKind::Clwb)
-    );
+    for (text, kind) in [
+        ("clflush $0", FlushKind::Clflush),
+        (".byte 0x66; clflush $0", FlushKind::Clflushopt),
+        (".byte 0x66; xsaveopt $0", FlushKind::Clwb),
+        ("data16 xsaveopt $0", FlushKind::Clwb),
+    ] {
+        assert_eq!(effects(text, &both, &two), flush(kind), "{text}");
+    }
     assert_eq!(
         effects("clflushopt ($0)", &format!("r,{FLAGS}"), &[POINTER]),
         flush(FlushKind::Clflushopt)

@@ -1,6 +1,6 @@
 //! What uninstrumented code writes is noticed, once, and named.
 
-use crate::support::{Bench, Link, Run, What, expect_success};
+use crate::support::{Bench, Link, Recording, Run, What, expect_success};
 use crashpoint_abi::record::StoreKind;
 
 fn write(bench: &Bench, how: &str, shadow: &str) {
@@ -8,6 +8,13 @@ fn write(bench: &Bench, how: &str, shadow: &str) {
     let mut command = bench.command(&program);
     command.env("CRASHPOINT_SHADOW", shadow).args(["pool", how]);
     expect_success(&command.output().unwrap());
+}
+
+/// What a run that succeeds leaves.
+fn recorded(how: &str, shadow: &str) -> Recording {
+    let bench = Bench::new();
+    write(&bench, how, shadow);
+    bench.recording()
 }
 
 /// Site and offset of plain and foreign stores and of flushes, in order.
@@ -31,9 +38,7 @@ fn stores(run: &Run) -> Vec<(&'static str, u32, u64)> {
 
 #[test]
 fn a_flush_notices_what_its_line_holds() {
-    let bench = Bench::new();
-    write(&bench, "flush", "1");
-    let recording = bench.recording();
+    let recording = recorded("flush", "1");
     let run = recording.run();
     let expected = [
         ("plain", 2, 0),
@@ -60,9 +65,7 @@ fn synchronising_unmapping_and_forking_notice_too() {
         ("fork", &both[..], &both[..0]),
         ("exit", &both[..], &both[..0]),
     ] {
-        let bench = Bench::new();
-        write(&bench, how, "1");
-        let recording = bench.recording();
+        let recording = recorded(how, "1");
         let mut expected = vec![("plain", 2, 0)];
         expected.extend(early);
         if how != "exit" {
@@ -80,9 +83,7 @@ fn synchronising_unmapping_and_forking_notice_too() {
 
 #[test]
 fn a_file_that_is_mapped_again_is_compared() {
-    let bench = Bench::new();
-    write(&bench, "again", "1");
-    let recording = bench.recording();
+    let recording = recorded("again", "1");
     let run = recording.run();
     let expected = [
         ("plain", 2, 0),

@@ -16,10 +16,14 @@ fn live(bench: &Bench, arguments: &[&str]) -> (Output, Recording) {
     (output, bench.recording())
 }
 
+/// The same in a folder of its own.
+fn recorded(arguments: &[&str]) -> (Output, Recording) {
+    live(&Bench::new(), arguments)
+}
+
 #[test]
 fn constructors_exit_handlers_and_destructors_are_recorded() {
-    let bench = Bench::new();
-    let (output, recording) = live(&bench, &["exit"]);
+    let (output, recording) = recorded(&["exit"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     let run = recording.run();
     assert_eq!(run.sites(StoreKind::Plain), [2, 8, 9]);
@@ -34,8 +38,7 @@ fn quick_ends_are_recorded() {
         ("_exit", 6, ("_exit", 6)),
         ("quick_exit", 7, ("quick_exit", 0)),
     ] {
-        let bench = Bench::new();
-        let (output, recording) = live(&bench, &[how]);
+        let (output, recording) = recorded(&[how]);
         assert_eq!(output.status.code(), Some(code));
         let run = recording.run();
         assert_eq!(run.sites(StoreKind::Plain), [2]);
@@ -46,8 +49,7 @@ fn quick_ends_are_recorded() {
 
 #[test]
 fn an_aborted_process_leaves_a_readable_trace() {
-    let bench = Bench::new();
-    let (output, recording) = live(&bench, &["abort"]);
+    let (output, recording) = recorded(&["abort"]);
     assert_eq!(output.status.signal(), Some(6));
     assert_eq!(recording.run().sites(StoreKind::Plain), [2]);
     assert_eq!(recording.run().end(), None);
@@ -55,8 +57,7 @@ fn an_aborted_process_leaves_a_readable_trace() {
 
 #[test]
 fn a_killed_process_loses_nothing() {
-    let bench = Bench::new();
-    let (output, recording) = live(&bench, &["kill"]);
+    let (output, recording) = recorded(&["kill"]);
     assert_eq!(output.status.signal(), Some(9));
     let run = recording.run();
     let stores = run.stores(StoreKind::Plain);
@@ -72,24 +73,21 @@ fn a_killed_process_loses_nothing() {
 
 #[test]
 fn a_stack_overflow_leaves_a_readable_trace() {
-    let bench = Bench::new();
-    let (output, recording) = live(&bench, &["overflow"]);
+    let (output, recording) = recorded(&["overflow"]);
     assert_eq!(output.status.signal(), Some(11));
     assert_eq!(recording.run().sites(StoreKind::Plain), [2, 31, 31, 31]);
 }
 
 #[test]
 fn closing_all_descriptors_changes_nothing() {
-    let bench = Bench::new();
-    let (output, recording) = live(&bench, &["descriptors"]);
+    let (output, recording) = recorded(&["descriptors"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(recording.run().stores(StoreKind::Plain).len(), 20_003);
 }
 
 #[test]
 fn exec_begins_a_second_run_of_the_process() {
-    let bench = Bench::new();
-    let (output, recording) = live(&bench, &["exec"]);
+    let (output, recording) = recorded(&["exec"]);
     assert_eq!(output.status.code(), Some(5));
     let [first, second] = &recording.runs[..] else {
         panic!("{:?}", recording.runs);
@@ -112,8 +110,7 @@ fn exec_begins_a_second_run_of_the_process() {
 #[test]
 fn argument_lists_reach_the_next_program() {
     for (how, code, text) in [("execl", 5, "bcdefg"), ("execlp", 5, ""), ("execle", 1, "")] {
-        let bench = Bench::new();
-        let (output, recording) = live(&bench, &[how]);
+        let (output, recording) = recorded(&[how]);
         assert_eq!(output.status.code(), Some(code), "{how}: {output:?}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), text);
         assert_eq!(recording.runs[0].end(), Some(("exec", 0)), "{how}");
@@ -124,8 +121,7 @@ fn argument_lists_reach_the_next_program() {
 
 #[test]
 fn a_failed_exec_is_no_end() {
-    let bench = Bench::new();
-    let (output, recording) = live(&bench, &["exec_fails"]);
+    let (output, recording) = recorded(&["exec_fails"]);
     assert_eq!(output.status.code(), Some(5));
     let run = recording.run();
     assert_eq!(run.end(), Some(("exit", 5)));
@@ -135,8 +131,7 @@ fn a_failed_exec_is_no_end() {
 
 #[test]
 fn a_forked_child_records_under_its_own_name() {
-    let bench = Bench::new();
-    let (output, recording) = live(&bench, &["fork"]);
+    let (output, recording) = recorded(&["fork"]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     let [parent, child] = &recording.runs[..] else {
         panic!("{:?}", recording.runs);

@@ -24,6 +24,14 @@ fn served(bench: &Bench, arguments: &[&str]) -> Checker {
     Checker::start(bench.folder.path(), bench.command(&program).args(arguments))
 }
 
+/// A target that counts its runs in a pool; the folder stays as long as the first is kept.
+fn counting() -> (Bench, PathBuf, Checker) {
+    let bench = Bench::new();
+    let pool = pool(&bench);
+    let checker = served(&bench, &["count", "pool"]);
+    (bench, pool, checker)
+}
+
 #[test]
 fn one_server_runs_the_target_twice() {
     let bench = Bench::new();
@@ -92,9 +100,7 @@ fn standard_input_is_wound_back() {
 
 #[test]
 fn private_stores_reach_neither_the_file_nor_the_next_run() {
-    let bench = Bench::new();
-    let pool = pool(&bench);
-    let checker = served(&bench, &["count", "pool"]);
+    let (_bench, pool, checker) = counting();
     for _ in 0..3 {
         let reply = checker.run(flags::PRIVATE);
         assert_eq!((code(&reply), reply.notes), (1, notes::MAPPED));
@@ -110,9 +116,7 @@ fn private_stores_reach_neither_the_file_nor_the_next_run() {
 
 #[test]
 fn other_stores_reach_the_file() {
-    let bench = Bench::new();
-    let pool = pool(&bench);
-    let checker = served(&bench, &["count", "pool"]);
+    let (_bench, pool, checker) = counting();
     for expected in 1..4 {
         assert_eq!(code(&checker.run(0)), expected);
     }

@@ -1,6 +1,6 @@
 //! Signal handlers record beside what they interrupt.
 
-use crate::support::{Bench, Link, expect_success};
+use crate::support::{Bench, Link, Recording, expect_success};
 use crashpoint_abi::record::StoreKind;
 
 fn run(bench: &Bench, how: &str) -> std::process::Output {
@@ -12,11 +12,16 @@ fn run(bench: &Bench, how: &str) -> std::process::Output {
         .unwrap()
 }
 
+/// What a run that succeeds leaves.
+fn recorded(how: &str) -> Recording {
+    let bench = Bench::new();
+    expect_success(&run(&bench, how));
+    bench.recording()
+}
+
 #[test]
 fn a_storm_of_signals_leaves_both_streams_whole() {
-    let bench = Bench::new();
-    expect_success(&run(&bench, "storm"));
-    let recording = bench.recording();
+    let recording = recorded("storm");
     let run = recording.run();
     assert_eq!(run.streams.len(), 2);
     let [main, handler] = [&run.streams[&0], &run.streams[&1]];
@@ -38,9 +43,7 @@ fn a_storm_of_signals_leaves_both_streams_whole() {
 
 #[test]
 fn handlers_nest() {
-    let bench = Bench::new();
-    expect_success(&run(&bench, "nested"));
-    let recording = bench.recording();
+    let recording = recorded("nested");
     let run = recording.run();
     let sites = run.sites(StoreKind::Plain);
     assert_eq!(sites, [3, 31, 31, 4]);
@@ -49,9 +52,7 @@ fn handlers_nest() {
 
 #[test]
 fn a_handler_that_is_left_by_a_jump_does_not_spoil_the_stream() {
-    let bench = Bench::new();
-    expect_success(&run(&bench, "jump"));
-    let recording = bench.recording();
+    let recording = recorded("jump");
     let run = recording.run();
     let stores = run.stores(StoreKind::Plain);
     assert_eq!(stores.iter().filter(|store| store.0 == 41).count(), 20);
@@ -68,9 +69,7 @@ fn a_handler_that_is_left_by_a_jump_does_not_spoil_the_stream() {
 
 #[test]
 fn the_program_sees_its_own_handlers() {
-    let bench = Bench::new();
-    expect_success(&run(&bench, "faces"));
-    let recording = bench.recording();
+    let recording = recorded("faces");
     let sites = recording.run().sites(StoreKind::Plain);
     assert_eq!(sites, [21, 21]);
 }

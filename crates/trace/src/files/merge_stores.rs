@@ -17,7 +17,7 @@ use super::{
     SystemCall, Through, Writer,
 };
 use crate::program::Program;
-use crate::{ContextId, Event, EventKind, PmPlace, Recording, SiteId};
+use crate::{ContextId, Event, PmPlace, Recording, SiteId, WrittenData};
 use contents::Contents;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
@@ -185,28 +185,16 @@ impl<'a, Events: Iterator<Item = Event<'a>>> StoreMerger<'a, Events> {
     fn stores_before(&mut self, number: u64) -> io::Result<()> {
         self.contents.forget_stored();
         while let Some(event) = self.events.next_if(|event| event.order < number) {
-            match event.kind {
-                EventKind::Store { place, bytes, .. } => self.store(&event, place, bytes)?,
-                EventKind::Fill {
-                    place,
-                    length,
-                    byte,
-                    ..
-                } => {
+            let Some(write) = event.kind.as_write() else {
+                continue;
+            };
+            match write.data {
+                WrittenData::Bytes(bytes) => self.store(&event, write.place, bytes)?,
+                WrittenData::Filled(byte) => {
                     let longest = self.contents.longest() as u64;
-                    let bytes = vec![byte; length.min(longest) as usize];
-                    self.store(&event, place, &bytes)?;
+                    let bytes = vec![byte; write.length.min(longest) as usize];
+                    self.store(&event, write.place, &bytes)?;
                 }
-                EventKind::Load { .. }
-                | EventKind::Flush { .. }
-                | EventKind::Fence { .. }
-                | EventKind::Opaque
-                | EventKind::Call { .. }
-                | EventKind::Return { .. }
-                | EventKind::Sync { .. }
-                | EventKind::Map { .. }
-                | EventKind::Unmap { .. }
-                | EventKind::Msync { .. } => {}
             }
         }
         Ok(())

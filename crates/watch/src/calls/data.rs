@@ -88,6 +88,22 @@ impl Watcher<'_> {
         bytes
     }
 
+    /// What came into a file at an offset, as far as it was seen.
+    pub(super) fn content_seen(
+        &mut self,
+        (inode, offset): (InodeId, u64),
+        bytes: &[u8],
+        unseen: Option<Remark>,
+    ) -> Result<(), WatchError> {
+        if let Some(remark) = unseen {
+            self.remark(remark)?;
+        }
+        if let Some(shadow) = &mut self.inodes.get_mut(inode).shadow {
+            shadow.wrote(offset, bytes);
+        }
+        Ok(())
+    }
+
     pub fn exit_write(
         &mut self,
         by: CallContext<'_>,
@@ -116,15 +132,11 @@ impl Watcher<'_> {
                 by.name(),
                 self.inodes.path(inode)
             );
-            if (bytes.len() as u64) < taken {
-                self.remark(Remark::Unseen {
-                    text: text.clone(),
-                    reason: "the memory was gone when it had returned".into(),
-                })?;
-            }
-            if let Some(shadow) = &mut self.inodes.get_mut(inode).shadow {
-                shadow.wrote(offset, &bytes);
-            }
+            let unseen = ((bytes.len() as u64) < taken).then(|| Remark::Unseen {
+                text: text.clone(),
+                reason: "the memory was gone when it had returned".into(),
+            });
+            self.content_seen((inode, offset), &bytes, unseen)?;
             effects.extend(write_effects(inode, offset, &bytes, flags, extra));
             if then_mark {
                 self.mark(by, arguments, offset + taken);

@@ -135,27 +135,15 @@ impl PendingCall {
 
     /// Whether a call that is cut off may have changed something that is not looked at afterwards.
     fn may_have_changed(&self) -> bool {
-        match self {
+        !matches!(
+            self,
             PendingCall::Output(_)
-            | PendingCall::Duplicate(_)
-            | PendingCall::SetFlags(_)
-            | PendingCall::PathBase
-            | PendingCall::Sync(_)
-            | PendingCall::Map(_) => false,
-            PendingCall::Write(_)
-            | PendingCall::Move(_)
-            | PendingCall::Open(_)
-            | PendingCall::Rename(_)
-            | PendingCall::Link(_)
-            | PendingCall::Create(_)
-            | PendingCall::Unlink(_)
-            | PendingCall::Resize(_)
-            | PendingCall::Attribute(_)
-            | PendingCall::Xattr(_)
-            | PendingCall::Remap(_)
-            | PendingCall::Remove(_)
-            | PendingCall::Clone(_) => true,
-        }
+                | PendingCall::Duplicate(_)
+                | PendingCall::SetFlags(_)
+                | PendingCall::PathBase
+                | PendingCall::Sync(_)
+                | PendingCall::Map(_)
+        )
     }
 }
 

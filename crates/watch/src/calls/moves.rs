@@ -100,15 +100,11 @@ impl Watcher<'_> {
         let name = by.name();
         let path = self.inodes.path(inode);
         let text = format!("{name}(\"{path}\", {taken} bytes at {offset})");
-        if (bytes.len() as u64) < taken {
-            self.remark(Remark::Unseen {
-                text: text.clone(),
-                reason: "the file could not be read back".into(),
-            })?;
-        }
-        if let Some(shadow) = &mut self.inodes.get_mut(inode).shadow {
-            shadow.wrote(offset, &bytes);
-        }
+        let unseen = ((bytes.len() as u64) < taken).then(|| Remark::Unseen {
+            text: text.clone(),
+            reason: "the file could not be read back".into(),
+        });
+        self.content_seen((inode, offset), &bytes, unseen)?;
         let mut effects = vec![Effect::Write {
             inode,
             offset,

@@ -34,6 +34,15 @@ fn check(scratch: &Path, command: &[OsString]) -> Vec<String> {
     texts
 }
 
+/// The same for an interpreter that is given a script; nothing where it is not installed.
+fn check_script(interpreter: [&str; 2], script: &str) -> Option<Vec<String>> {
+    let [tool, option] = interpreter;
+    installed(tool).then(|| {
+        let command = [tool.into(), option.into(), script.into()];
+        check(scratch().path(), &command)
+    })
+}
+
 fn has(texts: &[String], wanted: &str) {
     assert!(
         texts.iter().any(|text| text.starts_with(wanted)),
@@ -43,10 +52,6 @@ fn has(texts: &[String], wanted: &str) {
 
 #[test]
 fn python_as_it_comes() {
-    if !installed("python3") {
-        return;
-    }
-    let scratch = scratch();
     let script = "
 import os, sys
 os.chdir(sys.argv[1])
@@ -57,8 +62,9 @@ with open('note.tmp', 'w') as file:
 os.rename('note.tmp', 'note')
 print('saved', flush=True)
 ";
-    let command = ["python3".into(), "-c".into(), script.into()];
-    let texts = check(scratch.path(), &command);
+    let Some(texts) = check_script(["python3", "-c"], script) else {
+        return;
+    };
     has(&texts, "write(\"note.tmp\", 11 bytes at 0)");
     has(&texts, "fsync(\"note.tmp\")");
     has(&texts, "write(stdout");
@@ -66,10 +72,6 @@ print('saved', flush=True)
 
 #[test]
 fn node_as_it_comes() {
-    if !installed("node") {
-        return;
-    }
-    let scratch = scratch();
     let script = "
 const fs = require('fs');
 process.chdir(process.argv[1]);
@@ -77,8 +79,9 @@ fs.writeFileSync('note.tmp', 'from JavaScript');
 fs.renameSync('note.tmp', 'note');
 fs.promises.appendFile('note', ', and later').then(() => console.log('saved'));
 ";
-    let command = ["node".into(), "-e".into(), script.into()];
-    let texts = check(scratch.path(), &command);
+    let Some(texts) = check_script(["node", "-e"], script) else {
+        return;
+    };
     has(&texts, "write(\"note.tmp\", 15 bytes at 0)");
     has(&texts, "write(\"note\", 11 bytes at 15)");
     has(&texts, "write(stdout");

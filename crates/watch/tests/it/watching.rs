@@ -1,10 +1,18 @@
 //! Programs of every kind, watched.
 
-use crate::support::{self, compile, run, run_after, scratch, watch_for};
+use crate::support::{self, Run, compile, run, run_after, scratch, watch_for};
 use crashpoint_trace::files::Remark;
 use crashpoint_watch::ProgramEnd;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// A run that ends like this, and whose recording replays to what is in the folder.
+fn run_to(program: &str, end: ProgramEnd) -> Run {
+    let run = run(program);
+    assert_eq!(run.recorded.ended, end);
+    run.replays();
+    run
+}
 
 #[test]
 fn a_file_that_is_replaced_is_recorded_step_by_step() {
@@ -48,9 +56,7 @@ fn a_file_that_is_replaced_is_recorded_step_by_step() {
 
 #[test]
 fn threads_are_recorded_in_the_order_in_which_they_wrote() {
-    let run = run("threads");
-    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
-    run.replays();
+    let run = run_to("threads", ProgramEnd::Exited(0));
     let threads: BTreeSet<u32> = run.recording.calls().map(|call| call.thread).collect();
     assert_eq!(threads.len(), 5);
     let lines = std::fs::read_to_string(run.data.join("log")).unwrap();
@@ -59,9 +65,7 @@ fn threads_are_recorded_in_the_order_in_which_they_wrote() {
 
 #[test]
 fn processes_share_a_position_or_append() {
-    let run = run("processes");
-    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
-    run.replays();
+    let run = run_to("processes", ProgramEnd::Exited(0));
     let processes: BTreeSet<u32> = run.recording.calls().map(|call| call.process).collect();
     assert_eq!(processes.len(), 2);
     let effects = run.effects();
@@ -79,9 +83,7 @@ fn processes_share_a_position_or_append() {
 
 #[test]
 fn a_new_program_has_the_descriptors_it_was_left() {
-    let run = run("spawn");
-    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
-    run.replays();
+    let run = run_to("spawn", ProgramEnd::Exited(0));
     let call = run.call("write(\"kept\"");
     assert_eq!(call.process, 1);
 }
@@ -149,9 +151,7 @@ fn content_changes_in_every_way() {
 
 #[test]
 fn stores_through_mappings_are_found_where_they_matter() {
-    let run = run("mapped");
-    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
-    run.replays();
+    let run = run_to("mapped", ProgramEnd::Exited(0));
     let effects = run.effects();
     let at = |text: &str| {
         let found = effects.iter().position(|effect| effect.contains(text));
@@ -192,9 +192,7 @@ fn output_is_what_the_descriptors_were_at_the_start() {
 
 #[test]
 fn rings_are_refused_and_remarked() {
-    let run = run("refused");
-    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
-    run.replays();
+    let run = run_to("refused", ProgramEnd::Exited(0));
     let remarks = run.remarks();
     let refused: Vec<&str> = remarks
         .iter()
@@ -228,16 +226,12 @@ fn what_comes_from_outside_is_new_and_what_leaves_is_unlinked() {
 
 #[test]
 fn a_program_that_is_killed_leaves_what_it_did() {
-    let run = run("killed");
-    assert_eq!(run.recorded.ended, ProgramEnd::Killed { signal: 9 });
-    run.replays();
+    run_to("killed", ProgramEnd::Killed { signal: 9 });
 }
 
 #[test]
 fn a_thread_may_start_another_program() {
-    let run = run("exec_thread");
-    assert_eq!(run.recorded.ended, ProgramEnd::Exited(0));
-    run.replays();
+    let run = run_to("exec_thread", ProgramEnd::Exited(0));
     let written = std::fs::read_to_string(run.data.join("f")).unwrap();
     assert_eq!(written, "by the first program\nby the second program\n");
 }

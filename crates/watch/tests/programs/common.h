@@ -38,3 +38,9 @@ static inline void put(int file, const char *text) {
     size_t length = strlen(text);
     if (write(file, text, length) != (ssize_t)length) _exit(98);
 }
+
+static inline void make_file(mode_t mode, const char *name, const char *text) {
+    int file = check(open(name, O_WRONLY | O_CREAT | O_TRUNC, mode));
+    put(file, text);
+    check(close(file));
+}
