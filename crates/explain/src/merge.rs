@@ -2,6 +2,9 @@
 //!
 //! A store that should have been made durable explains all that goes wrong without it, and a store
 //! that goes ahead of several that one place in the program should have made durable is one mistake.
+//!
+//! Two causes that have a line in common are still two bugs if their failures look different and one
+//! fix does not end both: an append that tears and the same append that is acknowledged too early.
 
 use crashpoint_check::engine::minimise::{Cause, CauseKind, Causes};
 use crashpoint_persist::graph::NodeId;
@@ -15,7 +18,10 @@ pub fn merge(causes: &mut Causes, origin: impl Fn(&Cause, NodeId) -> Option<Loca
         let mut cause = cause;
         let mut roots = Roots::of(&cause, |node| origin(&cause, node));
         // What it connects becomes one with it.
-        while let Some(at) = merged.iter().position(|(_, known)| known.meets(&roots)) {
+        let meets = |(known, known_roots): &(Cause, Roots), cause: &Cause, roots: &Roots| {
+            known_roots.meets(roots) && is_one_bug(known, cause)
+        };
+        while let Some(at) = merged.iter().position(|known| meets(known, &cause, &roots)) {
             let (known, known_roots) = merged.remove(at);
             let mut one = known;
             absorb(&mut one, cause);
@@ -26,6 +32,13 @@ pub fn merge(causes: &mut Causes, origin: impl Fn(&Cause, NodeId) -> Option<Loca
     }
     merged.sort_by_key(|(cause, _)| (cause.state.point, cause.kind));
     causes.causes = merged.into_iter().map(|(cause, _)| cause).collect();
+}
+
+/// Whether two causes with a common root may be one bug: their failures look alike, or making durable
+/// what is needed ends both.
+fn is_one_bug(one: &Cause, other: &Cause) -> bool {
+    let is_alike = one.observed.iter().any(|failure| other.shows(failure));
+    is_alike || one.fixed_by_persisting && other.fixed_by_persisting
 }
 
 type Line = (String, u32);
@@ -78,7 +91,6 @@ fn absorb(known: &mut Cause, mut other: Cause) {
     if rank(&other) < rank(known) {
         std::mem::swap(known, &mut other);
     }
-    known.states += other.states;
-    known.fixed_by_persisting &= other.fixed_by_persisting;
+    known.absorb_states(&other);
     known.needed.extend(other.needed);
 }

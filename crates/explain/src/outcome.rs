@@ -3,6 +3,7 @@
 use crashpoint_check::engine::minimise::{Cause, CauseKind};
 use crashpoint_check::memory::judge::{Oracle, Reference, References};
 use crashpoint_check::memory::plan::TestPlan;
+use crashpoint_check::process::message::{checker_message, message};
 use crashpoint_check::process::output::{first_difference, lines};
 use crashpoint_check::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::graph::Model;
@@ -25,16 +26,16 @@ pub struct Seen {
 impl Seen {
     /// A failure that anybody can see.
     fn failure(category: Category, who: &str, ended: &FinishedRun) -> Seen {
-        let said = text(&ended.stderr);
-        let last = match ended.end {
-            RunEnd::Killed { .. } | RunEnd::Exited(_) => said.lines().last(),
-            RunEnd::TimedOut | RunEnd::TooMuchOutput => None,
+        let message = match (ended.end, category) {
+            (RunEnd::Exited(_), Category::Inconsistent) => checker_message(ended),
+            (RunEnd::Killed { .. } | RunEnd::Exited(_), _) => message(ended),
+            (RunEnd::TimedOut | RunEnd::TooMuchOutput, _) => None,
         };
-        let last = last.map_or(String::new(), |line| format!(": {line}"));
+        let message = message.map_or(String::new(), |line| format!(": {line}"));
         Seen {
             category,
             expected: Vec::new(),
-            found: format!("{who} {}{last}", ended.end),
+            found: format!("{who} {}{message}", ended.end),
         }
     }
 }

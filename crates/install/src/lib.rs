@@ -178,7 +178,8 @@ pub fn folders(program: Option<&Path>, chosen: Option<OsString>) -> Vec<PathBuf>
     };
     let mut folders = vec![beside.to_owned(), beside.join("deps")];
     if let Some(above) = beside.parent() {
-        if beside.ends_with("deps") {
+        // Tests and examples lie in folders of their own, below what is built.
+        if beside.ends_with("deps") || beside.ends_with("examples") {
             folders.push(above.to_owned());
         }
         folders.push(above.join("lib/crashpoint"));
@@ -222,6 +223,10 @@ mod tests {
             folders(Some(Path::new("/x/bin/cc")), None),
             ["/x/bin", "/x/bin/deps", "/x/lib/crashpoint"].map(Path::new)
         );
+        for below in ["deps", "examples"] {
+            let program = Path::new("/x/release").join(below).join("test");
+            assert!(folders(Some(&program), None).contains(&"/x/release".into()));
+        }
     }
 
     #[test]

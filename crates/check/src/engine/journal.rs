@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Version of the file.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -244,6 +244,7 @@ fn check(path: &Path, wanted: &Identity, found: &Identity) -> Result<(), Journal
 mod tests {
     use super::*;
     use crate::engine::outcome::{OutcomeSet, RecoveryOutcome};
+    use crate::process::message::MessageKind;
     use crate::process::run::RunEnd;
 
     fn identity() -> Identity {
@@ -260,6 +261,7 @@ mod tests {
         let observed = Observed {
             outcomes: OutcomeSet::ALL.without(RecoveryOutcome::COMMITTED),
             end: RunEnd::Killed { signal: 11 },
+            message: MessageKind(7),
         };
         JournalEntry::new(key, ResultOrigin::Tried, observed)
     }

@@ -81,6 +81,9 @@ pub trait Medium: Sync {
     /// Whether two nodes change the same thing.
     fn is_same_place(&self, first: NodeId, second: NodeId) -> bool;
 
+    /// Whether two nodes are parts of one store or one call, which a crash may tear.
+    fn is_one_write(&self, first: NodeId, second: NodeId) -> bool;
+
     fn observe(&self, phase: Phase, ended: &FinishedRun) -> Observed;
 
     /// Makes of a patch one in which a durable node, the last of its place, was never there; false

@@ -16,7 +16,14 @@
 //!
 //! Every step is a check of a state that can exist; nothing is concluded from structure alone.
 //! Chains are shortened from their ends only, so what is found is small, not provably smallest.
+//!
+//! **Invariant.** Each failing state belongs to a cause that is contained in it (what was needed is
+//! not there, what went ahead is) and that has a failure like its own, or it is counted as not
+//! explained. Steps therefore go only to states whose failure looks like that of the state to be
+//! explained. Where the cause that comes of it is not one of the state (there was a consistent
+//! state in between, or a second bug), the search is made again with fewer liberties ([`ATTEMPTS`]).
 
+mod contained;
 mod known;
 mod least;
 mod probe;
@@ -69,9 +76,12 @@ pub struct Cause {
     pub needed: Vec<NodeId>,
     /// The store that went ahead; none for durability.
     pub ahead: Option<NodeId>,
+    /// What was needed and what went ahead are parts of one store or one call, which tore.
+    pub torn: bool,
     /// The smallest failing state.
     pub state: CrashState,
-    pub observed: Observed,
+    /// Failures that states of this cause show; first that of the smallest state.
+    pub observed: Vec<Observed>,
     /// States that this cause explains.
     pub states: u64,
     /// Of these, whether each becomes impossible if the needed stores are flushed and fenced at
@@ -85,7 +95,7 @@ pub struct Cause {
 #[derive(Debug, Default)]
 pub struct Causes {
     pub causes: Vec<Cause>,
-    /// Failing states that were not looked at: the budget was spent.
+    /// Failing states that belong to no cause: the budget was spent, or they failed no more.
     pub unexplained: u64,
     /// Checks that it took.
     pub checks: u64,
@@ -103,6 +113,38 @@ const MAX_EXPLAINED_STATES: usize = 2000;
 const MAX_EXPLAINING_TIME: Duration = Duration::from_secs(120);
 /// Steps of a search that goes one by one; longer ones go by halves.
 const MAX_LINEAR_STEPS: usize = 48;
+
+/// How a cause is looked for.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    /// From a state of which more is kept, if there is one that fails alike.
+    climbs: bool,
+    /// As if power had failed earlier, as long as that fails alike.
+    drops: bool,
+    /// A failure that looks different counts as none.
+    other_failure_is_cure: bool,
+}
+
+/// The ways in which a cause is looked for, until one is a cause of the state. The last ones are for
+/// states in which more than one thing is wrong.
+const ATTEMPTS: [Attempt; 6] = [
+    Attempt::new(true, true, false),
+    Attempt::new(false, true, false),
+    Attempt::new(false, false, false),
+    Attempt::new(true, true, true),
+    Attempt::new(false, true, true),
+    Attempt::new(false, false, true),
+];
+
+impl Attempt {
+    const fn new(climbs: bool, drops: bool, other_failure_is_cure: bool) -> Attempt {
+        Attempt {
+            climbs,
+            drops,
+            other_failure_is_cure,
+        }
+    }
+}
 
 /// Explains all failing states. The checker must hold what was there before.
 pub fn minimise<S: Medium>(
@@ -156,6 +198,8 @@ pub(crate) struct Minimiser<'m, S, P> {
     /// Of the state that is looked at.
     variant: u8,
     found_by: &'static str,
+    failure: Option<Observed>,
+    attempt: Attempt,
     causes: &'m mut Causes,
     looked: usize,
     began: Instant,
@@ -168,6 +212,8 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
             probe,
             variant: 0,
             found_by: "",
+            failure: None,
+            attempt: ATTEMPTS[0],
             causes,
             looked: 0,
             began: Instant::now(),
@@ -194,7 +240,8 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         let mut in_vain = 0;
         for state in states {
             let cut = &state.sighting.cut;
-            if self.causes.explain(self.medium, point, cut) {
+            let failure = Some(&state.observed);
+            if self.causes.explain(self.medium, point, cut, failure) {
                 continue;
             }
             if in_vain == MAX_IN_VAIN_PER_POINT || self.is_spent() {
@@ -204,8 +251,14 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
             self.looked += 1;
             self.variant = state.sighting.variant;
             self.found_by = state.sighting.found_by;
-            let cause = self.explain(point, cut.clone())?;
-            in_vain += usize::from(!self.add(cause));
+            self.failure = Some(state.observed);
+            match self.explain(point, cut)? {
+                Some(cause) => in_vain += usize::from(!self.add(cause)),
+                None => {
+                    self.causes.unexplained += 1;
+                    in_vain += 1;
+                }
+            }
         }
         Ok(())
     }
@@ -233,8 +286,7 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         match known {
             Some(known) => {
                 let known = &mut self.causes.causes[known];
-                known.states += 1;
-                known.fixed_by_persisting &= cause.fixed_by_persisting;
+                known.absorb_states(&cause);
             }
             None => self.causes.causes.push(cause),
         }
@@ -250,15 +302,48 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         Ok(self.observe(phase, nodes)?.fails(phase))
     }
 
-    fn explain(&mut self, point: &CrashPoint<'_>, cut: Cut) -> Result<Cause, CheckError> {
-        let cut = self.fewest_lost(point, cut)?;
+    /// Whether a state fails, and the failure looks like the one that is to be explained.
+    fn fails_alike(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<bool, CheckError> {
+        let observed = self.observe(phase, nodes)?;
+        let is_like = self.failure.is_none_or(|one| one.is_like(&observed));
+        Ok(is_like && observed.fails(phase))
+    }
+
+    /// Whether the failure that is to be explained is gone.
+    fn is_cured(&mut self, phase: Phase, nodes: &[NodeId]) -> Result<bool, CheckError> {
+        if self.attempt.other_failure_is_cure {
+            Ok(!self.fails_alike(phase, nodes)?)
+        } else {
+            Ok(!self.fails(phase, nodes)?)
+        }
+    }
+
+    /// The cause of a state; none if nothing that was found is a cause of it.
+    fn explain(&mut self, point: &CrashPoint<'_>, cut: &Cut) -> Result<Option<Cause>, CheckError> {
+        for attempt in ATTEMPTS {
+            self.attempt = attempt;
+            let cause = self.attempt(point, cut.clone())?;
+            let is_like = self.failure.is_none_or(|failure| cause.shows(&failure));
+            if is_like && cause.is_contained(point, cut) {
+                return Ok(Some(cause));
+            }
+        }
+        Ok(None)
+    }
+
+    fn attempt(&mut self, point: &CrashPoint<'_>, cut: Cut) -> Result<Cause, CheckError> {
+        let cut = if self.attempt.climbs {
+            self.fewest_lost(point, cut)?
+        } else {
+            cut
+        };
         let kept = point.frontier().kept(&cut);
         if let Some(cause) = self.explain_by_earlier(point, &cut)? {
             return Ok(cause);
         }
         let flight = point.phase.in_flight();
         let acknowledged = flight != point.phase;
-        if acknowledged && !self.fails(flight, &kept)? {
+        if acknowledged && !self.fails_alike(flight, &kept)? {
             let lost = point.frontier().lost(&cut);
             let needed = if lost.is_empty() {
                 // It returned before the store that makes it so was even made.
@@ -292,14 +377,14 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
             whole.sort_unstable();
             whole
         };
-        if !self.fails(point.phase, &with(&kept))? {
+        if self.is_cured(point.phase, &with(&kept))? {
             let needed = self.first_of_chains(point, point.phase, &kept, &earlier)?;
             let cause = self.cause(point, CauseKind::Durability, needed, None, kept, lost)?;
             return Ok(Some(cause));
         }
         // What this operation did may do harm as well; the same without that.
         let (kept, own): (Vec<NodeId>, Vec<NodeId>) = kept.iter().partition(|id| is_earlier(id));
-        if !self.fails(point.phase, &kept)? || self.fails(point.phase, &with(&kept))? {
+        if !self.fails_alike(point.phase, &kept)? || !self.is_cured(point.phase, &with(&kept))? {
             return Ok(None);
         }
         let mut lost: Vec<NodeId> = lost.into_iter().chain(own).collect();
@@ -316,7 +401,11 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         cut: &Cut,
     ) -> Result<Cause, CheckError> {
         let kept = point.frontier().kept(cut);
-        let earliest = self.earliest(phase, &kept)?;
+        let earliest = if self.attempt.drops {
+            self.earliest(phase, &kept)?
+        } else {
+            kept.len()
+        };
         let kept = &kept[..earliest];
         // What went ahead may be durable already.
         let ahead = match kept.last() {
@@ -333,7 +422,7 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         if !lost.is_empty() {
             let mut whole: Vec<NodeId> = kept.iter().chain(&lost).copied().collect();
             whole.sort_unstable();
-            if !self.fails(phase, &whole)? {
+            if self.is_cured(phase, &whole)? {
                 let lost = self.least_needed(point, phase, kept, lost)?;
                 let kept = without(&whole, &lost);
                 let needed = self.first_of_chains(point, phase, &kept, &lost)?;
@@ -342,6 +431,8 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
                 let begin = begin_of(self.medium, phase);
                 let (kind, ahead) = if needed.iter().all(|id| id.index() < begin) {
                     (CauseKind::Durability, None)
+                } else if self.is_torn(ahead, &needed) {
+                    (CauseKind::Atomicity, ahead)
                 } else {
                     (CauseKind::Ordering, ahead)
                 };
@@ -379,11 +470,20 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         let mut exchanged = without(prefix, &[ahead]);
         exchanged.push(whole);
         if prefix.contains(&ahead) {
-            return Ok(!self.fails(phase, &exchanged)?);
+            return self.is_cured(phase, &exchanged);
         }
         // It is durable already.
         let observed = self.probe.observe_without(phase, &exchanged, ahead)?;
         Ok(observed.is_some_and(|observed| !observed.fails(phase)))
+    }
+
+    /// Whether what went ahead and something that it needs are parts of one store or call.
+    fn is_torn(&self, ahead: Option<NodeId>, needed: &[NodeId]) -> bool {
+        let is_one = |ahead| {
+            let mut needed = needed.iter();
+            needed.any(|needed| self.medium.is_one_write(ahead, *needed))
+        };
+        ahead.is_some_and(is_one)
     }
 
     /// The store that became durable last, in the order of issue.
@@ -421,22 +521,22 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         };
         if later.len() <= MAX_LINEAR_STEPS {
             for count in 1..=later.len() {
-                if !self.fails(phase, &with(count))? {
+                if self.is_cured(phase, &with(count))? {
                     return Ok(Some(later[count - 1]));
                 }
             }
             return Ok(None);
         }
-        if self.fails(phase, &with(later.len()))? {
+        if !self.is_cured(phase, &with(later.len()))? {
             return Ok(None);
         }
         let (mut fails, mut passes) = (0, later.len());
         while fails + 1 < passes {
             let middle = fails + (passes - fails) / 2;
-            if self.fails(phase, &with(middle))? {
-                fails = middle;
-            } else {
+            if self.is_cured(phase, &with(middle))? {
                 passes = middle;
+            } else {
+                fails = middle;
             }
         }
         Ok(Some(later[passes - 1]))
@@ -465,6 +565,7 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
         let numbers = |nodes: &[NodeId]| nodes.iter().map(|id| id.0).collect();
         Ok(Cause {
             kind,
+            torn: kind == CauseKind::Atomicity && self.is_torn(ahead, &needed),
             needed,
             ahead,
             state: CrashState {
@@ -475,7 +576,7 @@ impl<'m, S: Medium, P: StateProbe> Minimiser<'m, S, P> {
                 lost: numbers(&lost),
                 variant: self.variant,
             },
-            observed,
+            observed: vec![observed],
             states: 1,
             fixed_by_persisting,
             found_by: self.found_by,

@@ -1,7 +1,8 @@
 //! What recovery may make of the operations that a crash interrupted, and what a check saw of it.
 
 use super::crash_points::Phase;
-use crate::process::run::RunEnd;
+use crate::process::message::MessageKind;
+use crate::process::run::{FinishedRun, RunEnd};
 use serde::{Deserialize, Serialize};
 
 /// Operations that may be under way at once.
@@ -67,11 +68,50 @@ pub struct Observed {
     #[serde(rename = "worlds")]
     pub outcomes: OutcomeSet,
     pub end: RunEnd,
+    /// What it says of its failure, if it failed.
+    #[serde(default, skip_serializing_if = "MessageKind::is_silent")]
+    pub message: MessageKind,
 }
 
 impl Observed {
+    /// What a run of a program shows.
+    pub fn of_program(outcomes: OutcomeSet, ended: &FinishedRun) -> Observed {
+        let message = match ended.end {
+            RunEnd::Exited(0) => MessageKind::default(),
+            _ => MessageKind::of_program(ended),
+        };
+        Observed {
+            outcomes,
+            end: ended.end,
+            message,
+        }
+    }
+
+    /// What a run of a checker shows: with exit status 0 all is well.
+    pub fn of_checker(ended: &FinishedRun) -> Observed {
+        let (outcomes, message) = match ended.end {
+            RunEnd::Exited(0) => (OutcomeSet::ALL, MessageKind::default()),
+            _ => (OutcomeSet::NONE, MessageKind::of_checker(ended)),
+        };
+        Observed {
+            outcomes,
+            end: ended.end,
+            message,
+        }
+    }
+
     /// Whether it is inconsistent for a crash in this phase.
     pub fn fails(&self, phase: Phase) -> bool {
         !self.outcomes.meets(phase.allowed())
+    }
+
+    /// Whether two failures look alike from outside: they ended in the same way, with the same
+    /// message, and both or neither of them left what some other outcome would have left. Failures
+    /// that look different may still have one cause, but none may hide the other.
+    pub fn is_like(&self, other: &Observed) -> bool {
+        let is_some_outcome = |one: &Observed| one.outcomes != OutcomeSet::NONE;
+        self.end == other.end
+            && self.message == other.message
+            && is_some_outcome(self) == is_some_outcome(other)
     }
 }

@@ -194,6 +194,7 @@ impl Entry {
 mod tests {
     use super::*;
     use crate::engine::outcome::{OutcomeSet, RecoveryOutcome};
+    use crate::process::message::MessageKind;
     use crate::process::run::RunEnd;
 
     fn sighting(point: usize, phase: Phase) -> Sighting {
@@ -219,6 +220,7 @@ mod tests {
                 all.without(RecoveryOutcome::COMMITTED)
             },
             end: RunEnd::Exited(0),
+            message: MessageKind::default(),
         }
     }
 

@@ -7,11 +7,12 @@
 
 use super::layout::Layout;
 use super::names::Names;
-use super::oracle::{FileOracle, Versions, is_acknowledged};
+use super::oracle::{FileOracle, Versions, acknowledged_output, is_acknowledged};
 use crate::engine::crash_points::{CrashPointVisitor, CrashPoints, Phase, Span, SuffixId};
 use crate::engine::medium::{CheckError, DurableState, Medium, ReadLocation, StateHash};
 use crate::engine::outcome::{Observed, OutcomeSet};
 use crate::engine::result_table::Key;
+use crate::process::message::MessageKind;
 use crate::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::files::{FileWalker, Filler, MicroOp, Model, Trees};
 use crashpoint_persist::graph::{NodeId, Walker as _};
@@ -274,23 +275,26 @@ impl<'a> Medium for FileMedium<'a> {
         first.is_content() == second.is_content() && first.inode() == second.inode()
     }
 
+    fn is_one_write(&self, first: NodeId, second: NodeId) -> bool {
+        self.nodes[first.index()].call == self.nodes[second.index()].call
+    }
+
     fn observe(&self, phase: Phase, ended: &FinishedRun) -> Observed {
-        let fine = ended.end == RunEnd::Exited(0)
-            && match self.oracle {
-                FileOracle::Checker | FileOracle::WholeFiles => true,
-                FileOracle::Acknowledged => {
-                    let printed = self.printed(self.suffix(phase));
-                    is_acknowledged(&self.printed, printed, &ended.stdout)
-                }
+        let observed = Observed::of_checker(ended);
+        let printed = self.printed(self.suffix(phase));
+        let all = &self.printed;
+        let is_missing = self.oracle == FileOracle::Acknowledged
+            && ended.end == RunEnd::Exited(0)
+            && !is_acknowledged(all, printed, &ended.stdout);
+        if is_missing {
+            let message = acknowledged_output(all, printed, &ended.stdout);
+            return Observed {
+                outcomes: OutcomeSet::NONE,
+                message: MessageKind::of(&message),
+                ..observed
             };
-        Observed {
-            outcomes: if fine {
-                OutcomeSet::ALL
-            } else {
-                OutcomeSet::NONE
-            },
-            end: ended.end,
         }
+        observed
     }
 }
 

@@ -73,10 +73,7 @@ impl Oracle {
     /// What a run shows, compared with its references if there are any.
     pub fn observe(self, ended: &FinishedRun, references: Option<&References>) -> Observed {
         let outcomes = match (self, references) {
-            (Oracle::Checker, _) | (_, None) => match ended.end {
-                RunEnd::Exited(0) => OutcomeSet::ALL,
-                _ => OutcomeSet::NONE,
-            },
+            (Oracle::Checker, _) | (_, None) => return Observed::of_checker(ended),
             (Oracle::Visible, Some(references)) => match ended.end {
                 end if end == references.committed.end => OutcomeSet::ALL,
                 end if end == references.rolled_back.end => {
@@ -88,10 +85,7 @@ impl Oracle {
                 references.outcomes(|one| ended.end == one.end && ended.stdout == one.stdout)
             }
         };
-        Observed {
-            outcomes,
-            end: ended.end,
-        }
+        Observed::of_program(outcomes, ended)
     }
 }
 
@@ -129,6 +123,7 @@ impl References {
 mod tests {
     use super::*;
     use crate::engine::crash_points::Phase;
+    use crate::process::message::MessageKind;
     use std::time::Duration;
 
     fn ended(end: RunEnd, stdout: &str) -> FinishedRun {
@@ -248,6 +243,7 @@ mod tests {
         let observed = Observed {
             outcomes: OutcomeSet::COMMITTED,
             end: RunEnd::TimedOut,
+            message: MessageKind::default(),
         };
         assert_eq!(
             serde_json::to_string(&observed).unwrap(),

@@ -110,6 +110,11 @@ impl<'a> Medium for MemoryMedium<'a> {
         word(first) == word(second)
     }
 
+    fn is_one_write(&self, first: NodeId, second: NodeId) -> bool {
+        let order = |id: NodeId| self.timeline.nodes[id.index()].order;
+        order(first) == order(second)
+    }
+
     fn observe(&self, phase: Phase, ended: &FinishedRun) -> Observed {
         self.plan.observe(phase.suffix(), ended, self.references)
     }

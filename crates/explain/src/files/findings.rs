@@ -12,6 +12,7 @@ use crashpoint_check::engine::minimise::{Cause, CauseKind};
 use crashpoint_check::files::oracle::acknowledged_output;
 use crashpoint_check::files::{FileChecker, FileMedium, FileOracle, behaviours};
 use crashpoint_check::process::launch::Launch;
+use crashpoint_check::process::message::checker_message;
 use crashpoint_check::process::run::{FinishedRun, RunEnd};
 use crashpoint_persist::files::{MicroOp, Model};
 use crashpoint_persist::graph::NodeId;
@@ -48,12 +49,7 @@ pub fn verdict(files: &FileMedium<'_>, phase: Phase, ended: &FinishedRun) -> Str
 
 /// The same, after this was printed.
 pub fn verdict_of(files: &FileMedium<'_>, printed: &[u8], ended: &FinishedRun) -> String {
-    let said = [&ended.stderr, &ended.stdout].into_iter().find_map(|text| {
-        let text = String::from_utf8_lossy(text).into_owned();
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        last.map(|line| format!(": {}", line.trim()))
-    });
-    let said = said.unwrap_or_default();
+    let said = checker_message(ended).map_or(String::new(), |line| format!(": {line}"));
     match (files.oracle, ended.end) {
         (FileOracle::WholeFiles, _) => {
             let lines = String::from_utf8_lossy(&ended.stderr);

@@ -29,7 +29,7 @@ impl<S: Medium> Producer<'_, '_, S> {
             self.learn(point);
         }
         let causes = &mut self.progress.causes;
-        causes.explain(self.shared.medium, point, cut)
+        causes.explain(self.shared.medium, point, cut, None)
     }
 
     /// Explains what has failed.

@@ -1,7 +1,7 @@
 //! Small explorations, of a fake medium.
 
 use super::*;
-use crate::engine::fake_medium::{FakeCrashPoint, FakeMedium, NEW, OLD, span};
+use crate::engine::fake_medium::{FakeCrashPoint, FakeMedium, NEW, OLD, prints, span};
 use crashpoint_persist::graph::{Cut, Frontier};
 
 struct Silent;
@@ -35,7 +35,7 @@ fn what_was_harmful_to_lose_once_is_kept_wherever_the_same_place_stores_it() {
         sites: vec![10, 10, 12],
         spans: vec![span(0, 1), span(1, 2), span(2, 3)],
         crash_points: vec![after(0), after(1), after(2)],
-        prints: |there| if there.is_empty() { OLD } else { NEW },
+        prints: prints(|there| if there.is_empty() { OLD } else { NEW }),
     };
     let exploration = Exploration {
         medium: &medium,

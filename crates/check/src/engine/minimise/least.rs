@@ -38,7 +38,7 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
                 let mut wanted = cut.clone();
                 wanted.0[chain] = more as u32;
                 let wanted = frontier.ceiling(wanted);
-                if self.fails(point.phase, &frontier.kept(&wanted))? {
+                if self.fails_alike(point.phase, &frontier.kept(&wanted))? {
                     return Ok(wanted);
                 }
             }
@@ -52,7 +52,7 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
         // That all of it fails may have a reason of its own, which is not to hide what each loss
         // does alone.
         let is_all = wanted == frontier.all();
-        if !is_all && self.fails(point.phase, &frontier.kept(&wanted))? {
+        if !is_all && self.fails_alike(point.phase, &frontier.kept(&wanted))? {
             return Ok(wanted);
         }
         let middle = open[open.len() / 2];
@@ -67,7 +67,7 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
     pub(super) fn earliest(&mut self, phase: Phase, kept: &[NodeId]) -> Result<usize, CheckError> {
         let mut fails = kept.len();
         for _ in 0..MAX_LINEAR_STEPS {
-            if fails == 0 || !self.fails(phase, &kept[..fails - 1])? {
+            if fails == 0 || !self.fails_alike(phase, &kept[..fails - 1])? {
                 return Ok(fails);
             }
             fails -= 1;
@@ -75,17 +75,17 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
         let begin = begin_of(self.medium, phase);
         let before = kept.partition_point(|id| id.index() < begin).min(fails);
         let mut passes = 0;
-        if self.fails(phase, &kept[..before])? {
+        if self.fails_alike(phase, &kept[..before])? {
             fails = before;
         } else {
             passes = before;
         }
-        if self.fails(phase, &kept[..passes])? {
+        if self.fails_alike(phase, &kept[..passes])? {
             return Ok(passes);
         }
         while passes + 1 < fails {
             let middle = passes + (fails - passes) / 2;
-            if self.fails(phase, &kept[..middle])? {
+            if self.fails_alike(phase, &kept[..middle])? {
                 fails = middle;
             } else {
                 passes = middle;
@@ -103,7 +103,9 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
         kept: &[NodeId],
         mut lost: Vec<NodeId>,
     ) -> Result<Vec<NodeId>, CheckError> {
-        for chain in &point.frontier().chains {
+        let frontier = point.frontier();
+        let mut kept = kept.to_vec();
+        for chain in &frontier.chains {
             let of_chain: Vec<NodeId> = chain
                 .nodes
                 .iter()
@@ -115,11 +117,14 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
                 if fewer.is_empty() {
                     continue;
                 }
-                let mut more: Vec<NodeId> = kept.to_vec();
+                let mut more = kept.clone();
                 more.extend(lost.iter().filter(|id| !fewer.contains(id)));
                 more.sort_unstable();
-                if self.fails(phase, &more)? {
+                // What is given back may need what stays lost.
+                let is_state = frontier.kept(&frontier.with(&more)) == more;
+                if is_state && self.fails_alike(phase, &more)? {
                     lost = fewer;
+                    kept = more;
                     break;
                 }
             }
@@ -155,10 +160,10 @@ impl<S: Medium, P: StateProbe> Minimiser<'_, S, P> {
         }
         let mut whole: Vec<NodeId> = kept.iter().chain(&needed).copied().collect();
         whole.sort_unstable();
-        if self.fails(phase, &whole)? {
-            Ok(lost.to_vec())
-        } else {
+        if self.is_cured(phase, &whole)? {
             Ok(needed)
+        } else {
+            Ok(lost.to_vec())
         }
     }
 }
