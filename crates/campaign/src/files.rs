@@ -28,12 +28,13 @@ use crashpoint_explain::{manuals, picture};
 use crashpoint_install as install;
 use crashpoint_persist::files::{Model, ModelError};
 use crashpoint_persist::graph::NodeId;
-use crashpoint_report::Figures;
+use crashpoint_report::{Figures, LeftOut};
 use crashpoint_states::representative::Behaviour;
 use crashpoint_trace::files::{Call, Effect, FileRecording, OpenError, Stream};
 use crashpoint_watch::WatchError;
 
 use crate::identity;
+use crate::left_out;
 use crate::pipeline::{self, Exploration, JournalFile};
 use crate::record;
 use crate::settings::{self, Settings};
@@ -107,6 +108,7 @@ const FILE_BYTES: u64 = 1 << 30;
 struct Prepared {
     recording: FileRecording,
     problems: Vec<String>,
+    left_out: Vec<LeftOut>,
 }
 
 /// The whole test.
@@ -118,8 +120,10 @@ pub fn test(run: &Run<'_>, dir: &Path) -> Result<Concluded, TestError> {
     }
     let prepared = if run.resume {
         run.output.read("journal")?;
+        let recording = FileRecording::open(&run.output.path).map_err(FilesError::from)?;
         Prepared {
-            recording: FileRecording::open(&run.output.path).map_err(FilesError::from)?,
+            left_out: gaps(&recording),
+            recording,
             problems: Vec::new(),
         }
     } else {
@@ -139,13 +143,8 @@ fn prepare(run: &Run<'_>, dir: &Path) -> Result<Prepared, TestError> {
     })?;
     let out = &run.output.path;
     let recording = run.time("record", || workspace.record(out, true))?;
+    let left_out = gaps(&recording);
     let mut problems: Vec<String> = Vec::new();
-    for problem in recording.problems() {
-        let text = problem.to_string();
-        if !problems.contains(&text) {
-            problems.push(text);
-        }
-    }
     let (first, second) = (printed(&recording), printed(&again));
     if let Some((line, _, _)) = first_difference(&second, &first) {
         problems.push(format!(
@@ -160,7 +159,13 @@ fn prepare(run: &Run<'_>, dir: &Path) -> Result<Prepared, TestError> {
     Ok(Prepared {
         recording,
         problems,
+        left_out,
     })
+}
+
+/// What the recording does not hold of what the program did.
+fn gaps(recording: &FileRecording) -> Vec<LeftOut> {
+    left_out::of_recording(recording.problems().iter().map(ToString::to_string))
 }
 
 fn oracle(settings: &Settings) -> Result<FileOracle, FilesError> {
@@ -206,6 +211,7 @@ fn crash(
     let Prepared {
         recording,
         mut problems,
+        left_out,
     } = prepared;
     let before = recording.before();
     let calls: Vec<Call<'_>> = recording.calls().collect();
@@ -215,12 +221,6 @@ fn crash(
     });
     if oracle == FileOracle::WholeFiles && files.versions.is_empty() {
         return Err(FilesError::NothingToJudge.into());
-    }
-    if files.points() == 0 {
-        problems.push(
-            "the workload changed nothing in the folder, so that there is nothing to lose"
-                .to_owned(),
-        );
     }
     let setup = check_setup(settings)?;
     let jobs = settings.test.workers();
@@ -318,6 +318,7 @@ fn crash(
         model_shown_by: shown_by(&settings.target.fs),
         operations: files.outputs() as u64,
         problems,
+        left_out,
         findings: redundant,
     };
     Ok(test::report(run, outcome, &strategies, summary))

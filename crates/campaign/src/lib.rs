@@ -9,6 +9,7 @@
 
 mod files;
 mod identity;
+mod left_out;
 pub mod lint;
 mod memory;
 pub mod observer;

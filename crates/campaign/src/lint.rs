@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use crashpoint_report::resolve::Resolver;
-use crashpoint_report::{Figures, Report, Rule};
+use crashpoint_report::{Figures, LeftOut, LeftOutReason, Report, Rule};
 use crashpoint_rules::{self as rules, Linter, RULES, Script};
 use crashpoint_trace::Recording;
 use crashpoint_trace::program::Program;
 
 use crashpoint_rules::RecordedProgram;
+
+use crate::left_out;
 
 /// What a recording is asked.
 #[derive(Default)]
@@ -54,11 +56,17 @@ pub fn lint(recording: &Recording, checks: Checks, progress: &dyn Fn(u64)) -> Li
     let found = linter.conclude();
     let findings = Resolver::new(recording, &program).findings(&found.findings);
     let damage = recording.problems().iter().chain(events.problems());
-    let mut problems: Vec<String> = damage.map(ToString::to_string).collect();
+    let gaps = damage.clone().filter(|problem| problem.kind.is_gap());
+    let mut left_out = left_out::of_recording(gaps.map(ToString::to_string));
+    let harmless = damage.filter(|problem| !problem.kind.is_gap());
+    let mut problems: Vec<String> = harmless.map(ToString::to_string).collect();
     let missing = missing.iter();
     problems.extend(missing.map(|error| format!("places have no source line: {error}")));
     let failed = found.failures.iter();
-    problems.extend(failed.map(|error| format!("a rule of yours was stopped: {error}")));
+    left_out.extend(failed.map(|error| {
+        let text = format!("a custom rule was stopped: {error}");
+        LeftOut::new(LeftOutReason::NotJudged, text)
+    }));
     Linted {
         report: Report {
             recording: recording.path().to_owned(),
@@ -67,6 +75,7 @@ pub fn lint(recording: &Recording, checks: Checks, progress: &dyn Fn(u64)) -> Li
             rules: asked,
             findings,
             problems,
+            left_out,
             test: None,
         },
         printed: found.printed,

@@ -20,13 +20,14 @@ use crashpoint_check::memory::worker::Worker;
 use crashpoint_check::process::run::Limits;
 use crashpoint_explain::memory::{self as explain, MemoryExplainer};
 use crashpoint_explain::{manuals, picture};
-use crashpoint_report::Finding;
 use crashpoint_report::resolve::Resolver;
+use crashpoint_report::{Finding, LeftOut, LeftOutReason};
 use crashpoint_states::Strategy;
 use crashpoint_states::representative::Behaviour;
 use crashpoint_trace::Recording;
 use crashpoint_trace::program::Program;
 
+use crate::left_out;
 use crate::lint;
 use crate::output_dir::FolderError;
 use crate::pipeline::{self, Exploration, JournalFile, Outcome};
@@ -61,6 +62,7 @@ struct Crashed {
     strategies: Strategies,
     outcome: Outcome,
     problems: Vec<String>,
+    left_out: Vec<LeftOut>,
 }
 
 /// The whole test.
@@ -74,6 +76,7 @@ pub fn test(run: &Run<'_>) -> Result<Concluded, TestError> {
     let crashed = crash(run, &prepared)?;
     let line = |operation: u32| prepared.workload.line(operation).to_owned();
     let model = settings.target.model;
+    let mut left_out = crashed.left_out;
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(explain::forgotten(
         &crashed.references.forgotten,
@@ -93,6 +96,7 @@ pub fn test(run: &Run<'_>) -> Result<Concluded, TestError> {
             "recovery was crashed too: {} states of {} recoveries",
             second.states, second.recoveries
         ));
+        left_out.extend(second.left_out());
         findings.extend(second.findings);
     }
     if settings.test.remarks {
@@ -108,6 +112,7 @@ pub fn test(run: &Run<'_>) -> Result<Concluded, TestError> {
         model_shown_by: String::new(),
         operations: crashed.timeline.operations.len() as u64,
         problems: crashed.problems,
+        left_out,
         findings,
     };
     Ok(test::report(
@@ -212,13 +217,8 @@ fn crash(run: &Run<'_>, prepared: &Prepared) -> Result<Crashed, TestError> {
     for worker in &mut workers {
         tighten(&mut worker.limits, settings, &references);
     }
-    if timeline.points == 0 {
-        problems.push(
-            "the operations stored nothing to persistent memory, so that there is nothing to lose"
-                .to_owned(),
-        );
-    }
-    problems.extend(unjudged(prepared, &references.unjudged));
+    let mut left_out = gaps(&prepared.recording);
+    left_out.extend(unjudged(prepared, &references.unjudged));
     let identity = plan::identity(settings, prepared);
     let exploration = MemoryExploration {
         plan: &plan,
@@ -248,6 +248,7 @@ fn crash(run: &Run<'_>, prepared: &Prepared) -> Result<Crashed, TestError> {
         strategies,
         outcome,
         problems,
+        left_out,
     })
 }
 
@@ -317,8 +318,15 @@ fn untyped(divided: &Divided) -> Option<String> {
     })
 }
 
+/// What the recording does not hold of what the program did.
+fn gaps(recording: &Recording) -> Vec<LeftOut> {
+    let problems = recording.problems().iter();
+    let gaps = problems.filter(|problem| problem.kind.is_gap());
+    left_out::of_recording(gaps.map(ToString::to_string))
+}
+
 /// What is not judged by its output, and why.
-fn unjudged(prepared: &Prepared, unjudged: &[Unjudged]) -> Option<String> {
+fn unjudged(prepared: &Prepared, unjudged: &[Unjudged]) -> Option<LeftOut> {
     let first = unjudged.first()?;
     let why = match first.why {
         Why::NotLinearizable => {
@@ -326,12 +334,13 @@ fn unjudged(prepared: &Prepared, unjudged: &[Unjudged]) -> Option<String> {
         }
         Why::Mixed => "what they print cannot be told from what is printed after them",
     };
-    Some(format!(
-        "{} of the lines with operations at once are judged by visible failures only, first `{}`: \
-         {why}",
+    let text = format!(
+        "what {} of the lines with operations at once print, which are judged by visible failures \
+         only, first `{}`: {why}",
         unjudged.len(),
         prepared.workload.line(first.operation)
-    ))
+    );
+    Some(LeftOut::new(LeftOutReason::NotJudged, text))
 }
 
 /// Pictures of what is to be tried.

@@ -76,6 +76,7 @@ where
     run.observer.event(TestEvent::ExplorationEnds);
     let (explored, pruning_refuted) = explored?;
     let statistics = explored.statistics.clone();
+    let failing = explored.failing.len() as u64;
     let (causes, findings) = run.time("minimise", || -> Result<_, TestError> {
         let checker = &mut exploration.checkers[0];
         checker.rewind()?;
@@ -87,6 +88,12 @@ where
         let findings = exploration.findings(run, &mut causes, explainer)?;
         Ok((causes, findings))
     })?;
+    let explained: u64 = causes.causes.iter().map(|cause| cause.states).sum();
+    assert_eq!(
+        explained + causes.unexplained,
+        failing,
+        "every failing state belongs to a finding, or is counted as not explained"
+    );
     Ok(Outcome {
         statistics,
         causes,

@@ -12,10 +12,11 @@ use crashpoint_check::engine::explore::{ExploreError, Statistics};
 use crashpoint_check::engine::journal::JournalError;
 use crashpoint_check::engine::medium::CheckError;
 use crashpoint_check::memory::references::ReferenceError;
-use crashpoint_report::{Figures, Finding, Report, Rule, TestFigures};
+use crashpoint_report::{Figures, Finding, LeftOut, Report, Rule, TestFigures};
 use crashpoint_trace::OpenError;
 
 use crate::files::{self, FilesError};
+use crate::left_out;
 use crate::memory;
 use crate::observer::{Observer, Silent};
 use crate::output_dir::{FolderError, OutputDir};
@@ -183,6 +184,8 @@ pub(crate) struct Summary {
     pub model_shown_by: String,
     pub operations: u64,
     pub problems: Vec<String>,
+    /// In addition to what the exploration left out.
+    pub left_out: Vec<LeftOut>,
     /// In addition to those of the exploration.
     pub findings: Vec<Finding>,
 }
@@ -239,6 +242,10 @@ pub(crate) fn report(
             rules: summary.rules,
             findings,
             problems: summary.problems,
+            left_out: left_out::of_exploration(&statistics, outcome.causes.unexplained)
+                .into_iter()
+                .chain(summary.left_out)
+                .collect(),
             test: Some(test),
         },
         statistics,

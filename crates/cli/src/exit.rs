@@ -12,6 +12,8 @@ pub enum Exit {
     Usage = 1,
     /// Findings.
     Findings = 2,
+    /// Nothing was found, and not all that was to be looked at was.
+    Incomplete = 3,
     /// The workload fails without any crash.
     Workload = 4,
     /// A bug in Crashpoint.
@@ -47,5 +49,6 @@ Exit codes:
    0  nothing found, or what was asked is done
    1  wrong use or environment
    2  findings
+   3  nothing found, but the test is incomplete: the last line says what was not looked at
    4  the recorded program itself fails, without any crash
   70  internal error of Crashpoint";

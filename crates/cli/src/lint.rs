@@ -10,7 +10,7 @@ use crashpoint_campaign::recording_dir::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS
 use crashpoint_campaign::settings::nearest;
 use crashpoint_report::source::Sources;
 use crashpoint_report::terminal::{self, Style};
-use crashpoint_report::{Report, json, junit, sarif};
+use crashpoint_report::{Report, Verdict, json, junit, sarif};
 use crashpoint_rules::RULES;
 use crashpoint_trace::{OpenError, Recording};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -81,11 +81,13 @@ pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, L
     for (rule, line) in printed {
         output.note(&format!("{rule}: {line}"));
     }
-    Ok(match (report.findings.is_empty(), fails) {
-        (false, _) => Exit::Findings.into(),
-        (true, true) => Exit::Workload.into(),
-        (true, false) => Exit::Clean.into(),
-    })
+    let exit = match (report.findings.is_empty(), report.verdict()) {
+        (false, _) => Exit::Findings,
+        (true, _) if fails => Exit::Workload,
+        (true, Verdict::Incomplete) => Exit::Incomplete,
+        (true, Verdict::Clean | Verdict::Findings) => Exit::Clean,
+    };
+    Ok(exit.into())
 }
 
 /// Silence about an empty recording would look like a verdict.

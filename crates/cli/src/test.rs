@@ -9,7 +9,7 @@ use std::io;
 use crashpoint_campaign as campaign;
 use crashpoint_campaign::output_dir::{FolderError, OutputDir};
 use crashpoint_campaign::recording_dir::{FINDINGS_JSON, FINDINGS_JUNIT, FINDINGS_SARIF};
-use crashpoint_report::{Finding, Report, Severity, json, junit, sarif};
+use crashpoint_report::{Finding, Report, Verdict, json, junit, sarif};
 
 use crate::arguments;
 use crate::config::{self, ConfigError};
@@ -75,11 +75,10 @@ pub fn run(arguments: &arguments::Test, output: &mut Output) -> Result<Ending, T
     if arguments.stats {
         statistics::print(&report, output)?;
     }
-    let is_note = |finding: &Finding| finding.severity == Severity::Note;
-    let exit = if report.findings.iter().all(is_note) {
-        Exit::Clean
-    } else {
-        Exit::Findings
+    let exit = match report.verdict() {
+        Verdict::Findings => Exit::Findings,
+        Verdict::Incomplete if !settings.test.accept_incomplete => Exit::Incomplete,
+        Verdict::Incomplete | Verdict::Clean => Exit::Clean,
     };
     Ok(exit.into())
 }

@@ -193,6 +193,7 @@ impl MemoryExplainer<'_> {
         if let Some(ahead) = cause.ahead {
             let what = match cause.kind {
                 CauseKind::Ordering => "this store is durable",
+                CauseKind::Atomicity if cause.torn => "this part of the store is durable",
                 CauseKind::Atomicity | CauseKind::Durability => {
                     "this store is durable, and power fails"
                 }
@@ -203,6 +204,7 @@ impl MemoryExplainer<'_> {
             let what = match cause.kind {
                 CauseKind::Ordering => "this store, which it needs, is lost",
                 CauseKind::Durability => "this store is lost",
+                CauseKind::Atomicity if cause.torn => "this part of the store is lost",
                 CauseKind::Atomicity => "this store would make it whole",
             };
             add(&mut steps, node, what);

@@ -115,6 +115,13 @@ pub fn words(model: Model, cause: &Cause, needed: &[Location]) -> (String, Strin
              make it under another name and rename it"
                 .to_owned(),
         ),
+        CauseKind::Atomicity if cause.torn => (
+            "this store can tear: a crash keeps a part of it, as only 8 aligned bytes persist whole"
+                .to_owned(),
+            "store it where nothing refers to it yet, make it durable, and switch to it by one store \
+             of 8 aligned bytes; or let recovery check it, by a checksum"
+                .to_owned(),
+        ),
         CauseKind::Atomicity => (
             "a crash right after this store leaves a state that is neither old nor new".to_owned(),
             HELP_ATOMICITY.to_owned(),

@@ -142,6 +142,7 @@ pub fn report() -> Report {
         ],
         findings: vec![missing_flush(), extra_flush()],
         problems: vec!["recording stopped at the byte limit".into()],
+        left_out: Vec::new(),
         test: None,
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crashpoint_rules::Severity;
 
 use crate::category::Category;
+use crate::verdict::LeftOut;
 
 /// All that one analysis of one recording has to tell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +23,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What limits the trust in the result: damage, limits, writes by code that was not recorded.
     pub problems: Vec<String>,
+    /// What was to be looked at and was not: then a report without findings is not a clean one.
+    pub left_out: Vec<LeftOut>,
     /// What a test of crashes did; none for rules.
     pub test: Option<TestFigures>,
 }

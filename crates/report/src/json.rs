@@ -32,6 +32,8 @@ struct Document<'a> {
     rules: Vec<Rule<'a>>,
     findings: Vec<Finding<'a>>,
     problems: &'a [String],
+    verdict: &'static str,
+    left_out: Vec<LeftOut<'a>>,
     counts: Counts<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     test: Option<crash::Test<'a>>,
@@ -84,6 +86,12 @@ struct Finding<'a> {
     fingerprint: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     crash: Option<crash::Crash<'a>>,
+}
+
+#[derive(Serialize)]
+struct LeftOut<'a> {
+    reason: &'static str,
+    text: &'a str,
 }
 
 #[derive(Serialize)]
@@ -165,6 +173,15 @@ impl<'a> From<&'a Report> for Document<'a> {
             rules: report.rules.iter().map(Rule::from).collect(),
             findings: report.findings.iter().map(Finding::from).collect(),
             problems: &report.problems,
+            verdict: report.verdict().name(),
+            left_out: report
+                .left_out
+                .iter()
+                .map(|one| LeftOut {
+                    reason: one.reason.name(),
+                    text: &one.text,
+                })
+                .collect(),
             counts: Counts {
                 findings: report.findings.len() as u64,
                 occurrences: report.findings.iter().map(|finding| finding.count).sum(),

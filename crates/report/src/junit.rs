@@ -2,7 +2,8 @@
 //!
 //! Each finding, but for mere notes, is a test that failed, in one suite; a known finding (see
 //! [`baseline`](crate::baseline)) is a test that was skipped. Such services take a suite without
-//! tests for one that did not run: when nothing was found, one test says so by passing.
+//! tests for one that did not run: when nothing was found, one test says so by passing. What was left
+//! out is a test that was skipped.
 
 use std::time::Duration;
 
@@ -35,7 +36,13 @@ pub fn render(report: &Report, known: &[Finding], base: Option<&str>) -> String 
         skipped.set_message(format!("known: {}", first_line(&finding.message)));
         suite.add_test_case(case(finding, skipped, base));
     }
-    if none && known.is_empty() {
+    if !report.left_out.is_empty() {
+        let mut skipped = TestCaseStatus::skipped();
+        skipped.set_message(format!("not looked at: {}", report.left_out_text()));
+        let mut incomplete = TestCase::new("incomplete", skipped);
+        incomplete.set_classname(NAME);
+        suite.add_test_case(incomplete);
+    } else if none && known.is_empty() {
         let mut passed = TestCase::new("nothing found", TestCaseStatus::success());
         passed.set_classname(NAME);
         suite.add_test_case(passed);
@@ -157,6 +164,7 @@ mod tests {
         let report = Report {
             findings: Vec::new(),
             problems: Vec::new(),
+            left_out: Vec::new(),
             ..examples::report()
         };
         let text = render(&report, &[], None);

@@ -22,6 +22,7 @@ pub mod sarif;
 pub mod scripts;
 pub mod source;
 pub mod terminal;
+mod verdict;
 
 #[cfg(test)]
 mod examples;
@@ -32,3 +33,4 @@ pub use finding::{
     ConditionFigures, Confirmed, Crash, Figures, FileRange, Finding, Frame, Location, Report, Rule,
     Spot, Step, TestFigures,
 };
+pub use verdict::{LeftOut, LeftOutReason, Verdict};

@@ -2,13 +2,15 @@
 //!
 //! Each finding is a result with its call stack (`stacks`) and the history of its cache line, both
 //! as `relatedLocations`, which most viewers show, and as a `codeFlow` with one thread flow per
-//! thread. Problems of the recording are notifications of the invocation. Columns are those of
+//! thread. Problems of the recording and what was left out are notifications of the invocation, which
+//! was not successful if nothing was found and something was left out. Columns are those of
 //! clang, which count bytes; SARIF has no word for that, and in ASCII text there is no difference.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::finding::{Finding, Frame, Location, Report, Step};
+use crate::verdict::Verdict;
 use crashpoint_rules::Severity;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -107,6 +109,13 @@ fn run(report: &Report, base: Option<&str>) -> Run {
         .problems
         .iter()
         .map(|problem| json!({"level": "warning", "message": message(problem)}))
+        .chain(report.left_out.iter().map(|left_out| {
+            json!({
+                "level": "error",
+                "descriptor": {"id": left_out.reason.name()},
+                "message": message(format!("not looked at: {left_out}")),
+            })
+        }))
         .collect();
     Run {
         tool: json!({"driver": {
@@ -116,7 +125,7 @@ fn run(report: &Report, base: Option<&str>) -> Run {
             "rules": rules,
         }}),
         invocations: [json!({
-            "executionSuccessful": true,
+            "executionSuccessful": report.verdict() != Verdict::Incomplete,
             "toolExecutionNotifications": notifications,
             "properties": {"recordedCommand": report.command},
         })],

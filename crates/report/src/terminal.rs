@@ -9,6 +9,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 
 use crate::finding::{Confirmed, Crash, Finding, Frame, Location, Report, Step};
 use crate::source::{Sources, line_starts, span};
+use crate::verdict::Verdict;
 use crashpoint_rules::Severity;
 
 /// Steps of a history that are shown; the ones before them are counted.
@@ -408,13 +409,20 @@ fn closing(report: &Report) -> String {
             0 => "nothing found".to_owned(),
             findings => count(findings, "finding"),
         };
-        return format!(
-            "{found} in {} at {}",
+        let resumed = match test.resumed_states {
+            0 => String::new(),
+            known => format!(" and {} of the resumed run", group_digits(known)),
+        };
+        let closing = format!(
+            "{found} in {}{resumed} at {} ({}, {})",
             count(test.tried_states, "crash state"),
-            count(test.crash_points, "crash point")
+            count(test.crash_points, "crash point"),
+            test.model,
+            test.strategy,
         );
+        return with_left_out(report, closing);
     }
-    match report.findings.len() as u64 {
+    let found = match report.findings.len() as u64 {
         0 => format!(
             "nothing found in {events} by {}",
             count(report.rules.len() as u64, "rule")
@@ -424,6 +432,20 @@ fn closing(report: &Report) -> String {
             count(findings, "finding"),
             kinds.collect::<Vec<_>>().join(", "),
         ),
+    };
+    with_left_out(report, found)
+}
+
+/// What was found, and what was not looked at.
+fn with_left_out(report: &Report, found: String) -> String {
+    let closing = if report.left_out.is_empty() {
+        found
+    } else {
+        format!("{found}; not looked at: {}", report.left_out_text())
+    };
+    match report.verdict() {
+        Verdict::Incomplete => format!("incomplete: {closing}"),
+        Verdict::Clean | Verdict::Findings => closing,
     }
 }
 

@@ -55,6 +55,7 @@ fn silence_says_how_much_was_looked_at() {
     let report = Report {
         findings: Vec::new(),
         problems: Vec::new(),
+        left_out: Vec::new(),
         test: None,
         ..examples::report()
     };

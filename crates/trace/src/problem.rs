@@ -118,6 +118,31 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
+    /// Whether something that the program did is missing from what is read, or stands at a place of
+    /// its own making.
+    pub fn is_gap(&self) -> bool {
+        match self {
+            Self::Truncated
+            | Self::BadRecord { .. }
+            | Self::OrderGoesBack { .. }
+            | Self::UndefinedContext { .. }
+            | Self::DuplicateOrder { .. }
+            | Self::NoHeader
+            | Self::BadPositions { .. }
+            | Self::Mislabelled
+            | Self::LimitReached
+            | Self::BadMetaLine { .. }
+            | Self::FlowWithoutPm
+            | Self::Unmapped { .. }
+            | Self::UnknownFile { .. } => true,
+            Self::UnknownSite { .. }
+            | Self::SiteCounts { .. }
+            | Self::SitesOverlap { .. }
+            | Self::Unexpected
+            | Self::Unreadable { .. } => false,
+        }
+    }
+
     /// What it means for who reads the recording, and what can be done.
     pub fn advice(&self) -> &'static str {
         match self {

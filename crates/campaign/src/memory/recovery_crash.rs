@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crashpoint_check::engine::crash_points::Phase;
+use crashpoint_check::engine::explore::Statistics;
 use crashpoint_check::memory::behaviours;
 use crashpoint_check::memory::image::{self, Image};
 use crashpoint_check::memory::judge::References;
@@ -19,13 +20,14 @@ use crashpoint_check::memory::references::AllReferences;
 use crashpoint_check::memory::timeline::{Operations, Timeline, Walk};
 use crashpoint_check::memory::worker::Setup;
 use crashpoint_check::process::launch::Paths;
-use crashpoint_report::Finding;
 use crashpoint_report::resolve::Resolver;
+use crashpoint_report::{Finding, LeftOut, LeftOutReason};
 use crashpoint_trace::Recording;
 use crashpoint_trace::program::Program;
 
 use super::types::Types;
 use super::{MemoryExploration, Prepared, plan, tighten};
+use crate::left_out;
 use crate::pipeline::Outcome;
 use crate::record;
 use crate::strategies;
@@ -50,6 +52,32 @@ pub struct SecondCrashes {
     pub findings: Vec<Finding>,
     pub recoveries: u64,
     pub states: u64,
+    /// What was not looked at, of all recoveries together.
+    left_out: Statistics,
+    unexplained: u64,
+}
+
+impl SecondCrashes {
+    fn count(&mut self, outcome: &Outcome) {
+        let (total, one) = (&mut self.left_out, &outcome.statistics);
+        self.states += one.tried;
+        total.tried += one.tried;
+        total.points += one.points;
+        total.points_left += one.points_left;
+        total.points_cut += one.points_cut;
+        total.unstable += one.unstable;
+        self.unexplained += outcome.causes.unexplained;
+    }
+
+    /// What was not looked at. Recoveries that store nothing cannot lose anything.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        let mut left_out = left_out::of_exploration(&self.left_out, self.unexplained);
+        left_out.retain(|one| one.reason != LeftOutReason::NothingToLose);
+        for one in &mut left_out {
+            one.text = format!("of crashes in recovery, {}", one.text);
+        }
+        left_out
+    }
 }
 
 /// A pool after the first crash.
@@ -72,7 +100,7 @@ impl RecoveryCrash<'_> {
             second.recoveries += 1;
             let number = first + second.findings.len();
             let outcome = self.crash(&first_plan, &crashed, &recovery, &folder, number)?;
-            second.states += outcome.statistics.tried;
+            second.count(&outcome);
             for mut finding in outcome.findings {
                 if seen.contains(&finding.fingerprint()) {
                     continue;

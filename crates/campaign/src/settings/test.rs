@@ -124,6 +124,8 @@ pub struct TestSettings {
     pub confirm: Option<FileSystem>,
     /// Whether syncs and persistent data that could go are reported.
     pub remarks: bool,
+    /// Whether nothing found in a part of what was to be looked at is good enough.
+    pub accept_incomplete: bool,
 }
 
 impl Default for TestSettings {
@@ -156,6 +158,7 @@ impl Default for TestSettings {
             jobs: None,
             confirm: None,
             remarks: false,
+            accept_incomplete: false,
         }
     }
 }

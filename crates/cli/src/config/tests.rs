@@ -133,6 +133,7 @@ time = "0"
 jobs = 2
 confirm = "xfs"
 remarks = true
+accept-incomplete = true
 baseline = "known"
 "#;
 
@@ -204,6 +205,7 @@ fn every_key_of_a_test_is_understood() {
         jobs: std::num::NonZeroUsize::new(2),
         confirm: Some(FileSystem::Xfs),
         remarks: true,
+        accept_incomplete: true,
     };
     assert!(test.check.is_some());
     assert_eq!(*test, expected);
@@ -339,6 +341,7 @@ fn options_of_a_test_win_over_the_file() {
         jobs: None,
         confirm: Some(FileSystem::Btrfs),
         remarks: true,
+        accept_incomplete: false,
         keys: settings.test.keys.clone(),
         values: 5..=6,
     };

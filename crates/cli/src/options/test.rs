@@ -143,6 +143,12 @@ options! {
         /// Such remarks are notes, which do not change the exit code.
         #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Judging")]
         pub remarks: Option<bool>,
+        /// Exit with 0 where nothing was found in a test that is incomplete, instead of 3
+        ///
+        /// A test is incomplete if the budget ended it, if the recording has gaps, or if states could
+        /// not be judged or explained; the last line of the report says what was not looked at.
+        #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Judging")]
+        pub accept_incomplete: Option<bool>,
 
         /// Time limit of one check [default: 5s]
         ///
@@ -237,6 +243,7 @@ impl TestOptions {
             jobs: self.jobs.and_then(NonZeroUsize::new),
             confirm: self.confirm.map(|file_system| file_system.0),
             remarks: self.remarks.unwrap_or(base.remarks),
+            accept_incomplete: self.accept_incomplete.unwrap_or(base.accept_incomplete),
         }
     }
 }

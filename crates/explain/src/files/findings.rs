@@ -261,6 +261,9 @@ impl<'a> FilesExplainer<'_, 'a> {
             }
             (CauseKind::Ordering, None) => format!("{lost} can be lost alone"),
             (CauseKind::Durability, _) => format!("{lost} can be lost after it was acknowledged"),
+            (CauseKind::Atomicity, Some(ahead)) if cause.torn => {
+                format!("`{ahead}` can tear: {lost} is lost, and the rest is durable")
+            }
             (CauseKind::Atomicity, Some(ahead)) => {
                 format!("a crash right after `{ahead}` leaves what is neither old nor new")
             }
@@ -284,6 +287,11 @@ impl<'a> FilesExplainer<'_, 'a> {
             is_store(ahead) && cause.needed.iter().all(later)
         });
         match cause.kind {
+            CauseKind::Atomicity if cause.torn => {
+                "no sync helps, as power can fail inside of the call: let recovery recognise what is \
+                 incomplete, by a checksum or a length that is checked, and leave it out"
+                    .to_owned()
+            }
             CauseKind::Atomicity if turned => {
                 "no sync helps where it is: store (2) before (1), and \
                                           sync in between unless both lie in one sector; or keep \
@@ -339,7 +347,9 @@ impl<'a> FilesExplainer<'_, 'a> {
                 steps.push(new);
             }
         };
-        if let Some(ahead) = cause.ahead {
+        if let Some(ahead) = cause.ahead
+            && !cause.torn
+        {
             let text = self.call(ahead).text;
             add(step(ahead, format!("`{text}` is durable")));
         }
@@ -355,6 +365,9 @@ impl<'a> FilesExplainer<'_, 'a> {
             let text = match cause.kind {
                 CauseKind::Ordering | CauseKind::Durability => {
                     format!("`{}`: {what} is lost", call.text)
+                }
+                CauseKind::Atomicity if cause.torn => {
+                    format!("`{}`: {what} is lost, and the rest is durable", call.text)
                 }
                 CauseKind::Atomicity => format!("`{}` would make it whole", call.text),
             };
