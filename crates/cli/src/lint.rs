@@ -219,11 +219,12 @@ pub fn print(
                 colours: output.colours(),
                 base,
             };
-            terminal::render(report, &style, &mut Sources::from_disk())
+            let text = terminal::render(report, &style, &mut Sources::from_disk());
+            return output.print(&text);
         }
         Format::Json => json::render(report),
         Format::Sarif => sarif::render(report, base.as_deref()),
         Format::Junit => junit::render(report, &[], base.as_deref()),
     };
-    output.print(&text)
+    output.print_document(&text)
 }

@@ -17,6 +17,7 @@ mod lint;
 mod models;
 mod options;
 mod output;
+mod printable;
 mod record;
 mod record_files;
 mod replay;

@@ -5,6 +5,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::arguments::Color;
+use crate::printable::printable;
 
 pub struct Output {
     color: Color,
@@ -22,8 +23,14 @@ impl Output {
         }
     }
 
-    /// Prints a part of the result.
+    /// Prints a part of the result for people: what a target printed or named cannot do anything to
+    /// the terminal.
     pub fn print(&mut self, text: &str) -> io::Result<()> {
+        self.print_document(&printable(text, self.colours()))
+    }
+
+    /// Prints a part of the result in a format for machines, which has escapes of its own.
+    pub fn print_document(&mut self, text: &str) -> io::Result<()> {
         if self.closed {
             return Ok(());
         }
@@ -76,6 +83,7 @@ impl Output {
     /// Prints a line on standard error, after what was printed before, should both go to one terminal.
     pub fn remark(&mut self, line: &str) {
         let _ = self.finish();
+        let line = printable(line, self.colours_on_stderr());
         let _ = writeln!(io::stderr(), "{line}");
     }
 

@@ -32,7 +32,7 @@ pub enum GraphError {
 /// Prints a picture; of a whole recording, what there are pictures of.
 pub fn run(path: &Path, output: &mut Output) -> Result<(), GraphError> {
     let print = |text: &str, output: &mut Output| {
-        output.print(text).map_err(|source| GraphError::Io {
+        output.print_document(text).map_err(|source| GraphError::Io {
             path: "standard output".into(),
             source,
         })
