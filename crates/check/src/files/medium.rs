@@ -294,7 +294,14 @@ impl<'a> Medium for FileMedium<'a> {
                 ..observed
             };
         }
-        observed
+        match self.oracle {
+            // A file is damaged, whether all of it is gone or a part.
+            FileOracle::WholeFiles => Observed {
+                message: MessageKind::default(),
+                ..observed
+            },
+            FileOracle::Checker | FileOracle::Acknowledged => observed,
+        }
     }
 }
 
