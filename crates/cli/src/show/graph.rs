@@ -32,10 +32,12 @@ pub enum GraphError {
 /// Prints a picture; of a whole recording, what there are pictures of.
 pub fn run(path: &Path, output: &mut Output) -> Result<(), GraphError> {
     let print = |text: &str, output: &mut Output| {
-        output.print_document(text).map_err(|source| GraphError::Io {
-            path: "standard output".into(),
-            source,
-        })
+        output
+            .print_document(text)
+            .map_err(|source| GraphError::Io {
+                path: "standard output".into(),
+                source,
+            })
     };
     if path.join(FILE).exists() {
         return print(&read(path)?.svg(), output);
