@@ -80,7 +80,7 @@ pub fn test(run: &Run<'_>) -> Result<Concluded, TestError> {
         model,
         &line,
     ));
-    if settings.test.recovery == Recovery::Crash {
+    if settings.test.judging.recovery == Recovery::Crash {
         let recovery = RecoveryCrash {
             run,
             prepared: &prepared,
@@ -356,7 +356,7 @@ fn write_behaviours(
 /// several times, does not end; nor does what prints twenty times as much.
 fn tighten(limits: &mut Limits, settings: &Settings, references: &AllReferences) {
     let time = (references.busiest * 20).max(references.slowest * 4);
-    limits.time = time.max(SHORTEST_HANG).min(settings.test.timeout);
+    limits.time = time.max(SHORTEST_HANG).min(settings.test.limits.timeout);
     let most = references
         .longest
         .saturating_mul(20)
