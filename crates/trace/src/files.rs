@@ -237,8 +237,10 @@ pub enum Effect<'a> {
 pub enum EffectClass {
     /// A new inode, which nobody sees without a name.
     New,
-    /// Names in directories.
+    /// A name that a directory gets or loses.
     Names,
+    /// Names that come to stand for other files.
+    Moves,
     /// Data or size of a file.
     Data,
     Attributes,
@@ -254,10 +256,8 @@ impl Effect<'_> {
     pub fn class(&self) -> EffectClass {
         match self {
             Effect::New { .. } => EffectClass::New,
-            Effect::Link { .. }
-            | Effect::Unlink { .. }
-            | Effect::Rename { .. }
-            | Effect::Exchange { .. } => EffectClass::Names,
+            Effect::Link { .. } | Effect::Unlink { .. } => EffectClass::Names,
+            Effect::Rename { .. } | Effect::Exchange { .. } => EffectClass::Moves,
             Effect::Write { .. } | Effect::Resize { .. } | Effect::Allocate { .. } => {
                 EffectClass::Data
             }
@@ -273,7 +273,17 @@ impl Effect<'_> {
         match self {
             Effect::Write { bytes, .. } => bytes.len() as u64,
             Effect::Allocate { length, .. } => *length,
-            _ => 0,
+            Effect::New { .. }
+            | Effect::Link { .. }
+            | Effect::Unlink { .. }
+            | Effect::Rename { .. }
+            | Effect::Exchange { .. }
+            | Effect::Resize { .. }
+            | Effect::SetXattr { .. }
+            | Effect::SetMode { .. }
+            | Effect::Sync(_)
+            | Effect::LastClose { .. }
+            | Effect::Output { .. } => 0,
         }
     }
 }

@@ -47,11 +47,14 @@ pub(super) fn rename_slot(
                 Some(first_inode)
             }
         }
-        // What changes no names.
-        _ => {
-            debug_assert!(!kind.is_namespace());
-            value
-        }
+        MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. }
+        | MicroOpKind::Write { .. }
+        | MicroOpKind::Grow { .. }
+        | MicroOpKind::Shrink { .. }
+        | MicroOpKind::Allocate { .. }
+        | MicroOpKind::SetXattr { .. }
+        | MicroOpKind::SetMode { .. } => value,
     }
 }
 
@@ -92,8 +95,15 @@ pub(super) fn change<'a>(kind: &MicroOpKind<'a>, object: &mut Object<'a>) {
             };
         }
         MicroOpKind::SetMode { mode, .. } => object.mode = mode,
-        // What changes no file itself.
-        _ => debug_assert!(!kind.is_content()),
+        MicroOpKind::Create { .. }
+        | MicroOpKind::Reserved { .. }
+        | MicroOpKind::Link { .. }
+        | MicroOpKind::Unlink { .. }
+        | MicroOpKind::Rename { .. }
+        | MicroOpKind::RenameTarget { .. }
+        | MicroOpKind::RenameSource { .. }
+        | MicroOpKind::Exchange { .. }
+        | MicroOpKind::ExchangeHalf { .. } => {}
     }
 }
 

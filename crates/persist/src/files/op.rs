@@ -147,7 +147,8 @@ pub(super) enum Touched<'a> {
     /// Nothing that a crash could lose: it is never pending.
     Nothing,
     Names(Slot<'a>, Option<Slot<'a>>),
-    Content(InodeId),
+    /// A file itself; `None`: its attributes, neither its data nor its size.
+    Content(InodeId, Option<ChangedRange>),
 }
 
 /// What a micro-operation changes of a file's data or size.
@@ -156,6 +157,16 @@ pub(super) struct ChangedRange {
     pub first_byte: u64,
     /// The file's size behind it, where that is not smaller than before.
     pub size_behind: Option<u64>,
+}
+
+impl Touched<'_> {
+    fn range(inode: InodeId, first_byte: u64, size_behind: Option<u64>) -> Self {
+        let range = ChangedRange {
+            first_byte,
+            size_behind,
+        };
+        Touched::Content(inode, Some(range))
+    }
 }
 
 impl<'a> MicroOpKind<'a> {
@@ -170,12 +181,20 @@ impl<'a> MicroOpKind<'a> {
             MicroOpKind::RenameTarget { to, .. } => Touched::Names(to, None),
             MicroOpKind::RenameSource { from, .. } => Touched::Names(from, None),
             MicroOpKind::Exchange { first, second, .. } => Touched::Names(first, Some(second)),
-            MicroOpKind::Write { inode, .. }
-            | MicroOpKind::Grow { inode, .. }
-            | MicroOpKind::Shrink { inode, .. }
-            | MicroOpKind::Allocate { inode, .. }
-            | MicroOpKind::SetXattr { inode, .. }
-            | MicroOpKind::SetMode { inode, .. } => Touched::Content(inode),
+            MicroOpKind::Write {
+                inode,
+                offset,
+                grow,
+                ..
+            } => Touched::range(inode, offset, grow.map(|grow| grow.to)),
+            MicroOpKind::Grow { inode, from, to } => Touched::range(inode, from, Some(to)),
+            MicroOpKind::Shrink { inode, to, .. } => Touched::range(inode, to, None),
+            MicroOpKind::Allocate {
+                inode, offset, to, ..
+            } => Touched::range(inode, offset, Some(to)),
+            MicroOpKind::SetXattr { inode, .. } | MicroOpKind::SetMode { inode, .. } => {
+                Touched::Content(inode, None)
+            }
         }
     }
 
@@ -186,7 +205,7 @@ impl<'a> MicroOpKind<'a> {
 
     /// Whether it changes a file itself: its data, its size, its attributes.
     pub fn is_content(&self) -> bool {
-        matches!(self.touched(), Touched::Content(_))
+        matches!(self.touched(), Touched::Content(..))
     }
 
     /// Whether nobody can lose it: it is never pending and never told to be durable.
@@ -196,7 +215,7 @@ impl<'a> MicroOpKind<'a> {
 
     /// Whether it changes an attribute of a file: neither its data nor its size.
     pub(super) fn is_attribute(&self) -> bool {
-        self.is_content() && self.range().is_none()
+        matches!(self.touched(), Touched::Content(_, None))
     }
 
     /// The names that the call changes of which this is a part: both, of half a rename.
@@ -208,23 +227,16 @@ impl<'a> MicroOpKind<'a> {
         }
         match self.touched() {
             Touched::Names(first, second) => [Some(first), second],
-            Touched::Nothing | Touched::Content(_) => [None, None],
+            Touched::Nothing | Touched::Content(..) => [None, None],
         }
     }
 
     /// What it changes of a file's data or size.
     pub(super) fn range(&self) -> Option<ChangedRange> {
-        let (first_byte, size_behind) = match *self {
-            MicroOpKind::Write { offset, grow, .. } => (offset, grow.map(|grow| grow.to)),
-            MicroOpKind::Allocate { offset, to, .. } => (offset, Some(to)),
-            MicroOpKind::Grow { from, to, .. } => (from, Some(to)),
-            MicroOpKind::Shrink { to, .. } => (to, None),
-            _ => return None,
-        };
-        Some(ChangedRange {
-            first_byte,
-            size_behind,
-        })
+        match self.touched() {
+            Touched::Content(_, range) => range,
+            Touched::Nothing | Touched::Names(..) => None,
+        }
     }
 
     /// The file or directory that it is about; of an exchange, the first.
@@ -256,7 +268,7 @@ impl<'a> MicroOpKind<'a> {
         }
         match self.touched() {
             Touched::Names(slot, _) => slot.directory,
-            Touched::Nothing | Touched::Content(_) => self.inode(),
+            Touched::Nothing | Touched::Content(..) => self.inode(),
         }
     }
 }

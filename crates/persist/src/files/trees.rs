@@ -143,7 +143,7 @@ impl<'a> Trees<'a> {
                     add(self.slots.entry(slot).or_default());
                 }
             }
-            Touched::Content(inode) => {
+            Touched::Content(inode, _) => {
                 if let Some(file) = self.files.get_mut(&inode) {
                     add(&mut file.window);
                 }
@@ -163,7 +163,7 @@ impl<'a> Trees<'a> {
                         self.settle_slot(slot, *node, nodes);
                     }
                 }
-                Touched::Nothing | Touched::Content(_) => {
+                Touched::Nothing | Touched::Content(..) => {
                     self.settle_file(kind.inode(), *node, nodes);
                 }
             }
