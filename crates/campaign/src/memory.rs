@@ -80,7 +80,7 @@ pub fn test(run: &Run<'_>) -> Result<Concluded, TestError> {
         model,
         &line,
     ));
-    if settings.test.judging.recovery == Recovery::Crash {
+    if settings.test.after_crash.recovery == Recovery::Crash {
         let recovery = RecoveryCrash {
             run,
             prepared: &prepared,

@@ -19,8 +19,8 @@ pub use conditions::{AddedCondition, ConditionSettings, SourceLine, SuppressedCo
 pub use record::RecordSettings;
 pub use target::TargetSettings;
 pub use test::{
-    BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives, Strategy,
-    StrategySettings, TestSettings, WorkloadSettings,
+    AfterCrash, BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives,
+    Strategy, StrategySettings, TestSettings, WorkloadSettings,
 };
 
 /// Everything that a run depends on.

@@ -268,22 +268,30 @@ impl Effect<'_> {
         }
     }
 
+    /// Whether the data or the size of a file changes.
+    pub fn changes_data(&self) -> bool {
+        match self.class() {
+            EffectClass::Data => true,
+            EffectClass::New
+            | EffectClass::Names
+            | EffectClass::Moves
+            | EffectClass::Attributes
+            | EffectClass::Sync
+            | EffectClass::LastClose
+            | EffectClass::Output => false,
+        }
+    }
+
     /// How many bytes come into the file.
     pub fn bytes_added(&self) -> u64 {
         match self {
             Effect::Write { bytes, .. } => bytes.len() as u64,
             Effect::Allocate { length, .. } => *length,
-            Effect::New { .. }
-            | Effect::Link { .. }
-            | Effect::Unlink { .. }
-            | Effect::Rename { .. }
-            | Effect::Exchange { .. }
-            | Effect::Resize { .. }
-            | Effect::SetXattr { .. }
-            | Effect::SetMode { .. }
-            | Effect::Sync(_)
-            | Effect::LastClose { .. }
-            | Effect::Output { .. } => 0,
+            Effect::Resize { .. } => 0,
+            other => {
+                assert!(!other.changes_data(), "what changes data is listed above");
+                0
+            }
         }
     }
 }

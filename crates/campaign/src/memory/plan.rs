@@ -192,8 +192,8 @@ pub fn identity(settings: &Settings, prepared: &Prepared) -> Identity {
         test.judging.ignored,
         oracle(settings),
         settings.target.model,
-        test.judging.suffix,
-        test.judging.probe,
+        test.after_crash.suffix,
+        test.after_crash.probe,
         test.limits.timeout,
     );
     let process = prepared.recording.processes().first();

@@ -150,7 +150,7 @@ impl Default for StrategySettings {
 }
 
 /// How it is judged what a crash left.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JudgingSettings {
     /// The oracle; `None` for output equivalence, or, with a checker, for the checker's verdict alone.
     pub oracle: Option<Oracle>,
@@ -158,18 +158,21 @@ pub struct JudgingSettings {
     pub check: Option<Template>,
     /// Lines of output that do not count.
     pub ignored: Ignored,
+}
+
+/// What happens after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AfterCrash {
     /// How many of the remaining operations run after recovery.
     pub suffix: usize,
+    /// Whether what was touched is asked for and removed.
     pub probe: bool,
     pub recovery: Recovery,
 }
 
-impl Default for JudgingSettings {
-    fn default() -> JudgingSettings {
-        JudgingSettings {
-            oracle: None,
-            check: None,
-            ignored: Ignored::default(),
+impl Default for AfterCrash {
+    fn default() -> AfterCrash {
+        AfterCrash {
             suffix: 50,
             probe: true,
             recovery: Recovery::default(),
@@ -256,6 +259,7 @@ impl BudgetSettings {
 pub struct TestSettings {
     pub workload: WorkloadSettings,
     pub strategies: StrategySettings,
+    pub after_crash: AfterCrash,
     pub judging: JudgingSettings,
     pub limits: CheckLimits,
     pub budget: BudgetSettings,

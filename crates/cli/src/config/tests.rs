@@ -5,8 +5,8 @@ use crate::options::values::RecordLevel;
 use crashpoint_abi::Level;
 use crashpoint_blockdev::FileSystem;
 use crashpoint_campaign::settings::{
-    BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives, Strategy,
-    StrategySettings, TestSettings, WorkloadSettings,
+    AfterCrash, BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives,
+    Strategy, StrategySettings, TestSettings, WorkloadSettings,
 };
 use crashpoint_check::process::output::Ignored;
 use crashpoint_persist::memory::Model;
@@ -201,6 +201,8 @@ fn every_key_of_a_test_is_understood() {
             oracle: None,
             check: test.judging.check.clone(),
             ignored: Ignored(vec!["recovered *".to_owned()]),
+        },
+        after_crash: AfterCrash {
             suffix: 5,
             probe: false,
             recovery: Recovery::Crash,
@@ -348,6 +350,8 @@ fn options_of_a_test_win_over_the_file() {
             oracle: Some(Oracle::Output),
             check: settings.test.judging.check.clone(),
             ignored: Ignored(vec!["a".to_owned(), "b*".to_owned()]),
+        },
+        after_crash: AfterCrash {
             suffix: 6,
             probe: false,
             recovery: Recovery::Once,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crashpoint_campaign::settings::{
-    BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives, Strategy,
-    StrategySettings, TestSettings, WorkloadSettings,
+    AfterCrash, BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives,
+    Strategy, StrategySettings, TestSettings, WorkloadSettings,
 };
 use crashpoint_check::process::output::Ignored;
 use crashpoint_search::workload::KeySettings;
@@ -203,7 +203,7 @@ impl TestOptions {
     pub fn resolve(self) -> TestSettings {
         let base = TestSettings::default();
         let (workload, strategies) = (base.workload, base.strategies);
-        let (judging, limits, budget) = (base.judging, base.limits, base.budget);
+        let (after_crash, limits, budget) = (base.after_crash, base.limits, base.budget);
         let representative = strategies.representative;
         TestSettings {
             workload: WorkloadSettings {
@@ -230,15 +230,17 @@ impl TestOptions {
                 },
                 prune: self.prune.unwrap_or(strategies.prune),
             },
+            after_crash: AfterCrash {
+                suffix: self.suffix.unwrap_or(after_crash.suffix),
+                probe: self.probe.unwrap_or(after_crash.probe),
+                recovery: self
+                    .recovery
+                    .map_or(after_crash.recovery, |recovery| recovery.0),
+            },
             judging: JudgingSettings {
                 oracle: self.oracle.map(|oracle| oracle.0),
                 check: self.check.map(|check| check.0),
                 ignored: Ignored(self.ignore),
-                suffix: self.suffix.unwrap_or(judging.suffix),
-                probe: self.probe.unwrap_or(judging.probe),
-                recovery: self
-                    .recovery
-                    .map_or(judging.recovery, |recovery| recovery.0),
             },
             limits: CheckLimits {
                 timeout: self.timeout.map_or(limits.timeout, |timeout| timeout.0),
@@ -284,7 +286,7 @@ mod tests {
             ("gap", representative.gap.to_string()),
             ("neighbours", representative.neighbours.to_string()),
             ("round", representative.round.to_string()),
-            ("suffix", settings.judging.suffix.to_string()),
+            ("suffix", settings.after_crash.suffix.to_string()),
             ("timeout", format!("{}s", limits.timeout.as_secs())),
             ("memory", format!("{}G", limits.memory.unwrap_or(0) >> 30)),
             ("states", some(budget.states)),

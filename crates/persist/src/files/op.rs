@@ -146,9 +146,30 @@ pub enum MicroOpKind<'a> {
 pub(super) enum Touched<'a> {
     /// Nothing that a crash could lose: it is never pending.
     Nothing,
-    Names(Slot<'a>, Option<Slot<'a>>),
+    Names(NameChange<'a>, Option<NameChange<'a>>),
     /// A file itself; `None`: its attributes, neither its data nor its size.
     Content(InodeId, Option<ChangedRange>),
+}
+
+/// What becomes of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NameChange<'a> {
+    pub slot: Slot<'a>,
+    pub to: NewHolder,
+}
+
+/// Whose a name is from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NewHolder {
+    Inode(InodeId),
+    /// Nobody's, unless somebody else than this inode has taken it.
+    NoLonger(InodeId),
+}
+
+impl NewHolder {
+    fn of<'a>(self, slot: Slot<'a>) -> NameChange<'a> {
+        NameChange { slot, to: self }
+    }
 }
 
 /// What a micro-operation changes of a file's data or size.
@@ -174,13 +195,33 @@ impl<'a> MicroOpKind<'a> {
     pub(super) fn touched(&self) -> Touched<'a> {
         match *self {
             MicroOpKind::Create { .. } | MicroOpKind::Reserved { .. } => Touched::Nothing,
-            MicroOpKind::Link { slot, .. }
-            | MicroOpKind::Unlink { slot, .. }
-            | MicroOpKind::ExchangeHalf { slot, .. } => Touched::Names(slot, None),
-            MicroOpKind::Rename { from, to, .. } => Touched::Names(from, Some(to)),
-            MicroOpKind::RenameTarget { to, .. } => Touched::Names(to, None),
-            MicroOpKind::RenameSource { from, .. } => Touched::Names(from, None),
-            MicroOpKind::Exchange { first, second, .. } => Touched::Names(first, Some(second)),
+            MicroOpKind::Link { slot, inode } | MicroOpKind::ExchangeHalf { slot, inode } => {
+                Touched::Names(NewHolder::Inode(inode).of(slot), None)
+            }
+            MicroOpKind::Unlink { slot, inode } => {
+                Touched::Names(NewHolder::NoLonger(inode).of(slot), None)
+            }
+            MicroOpKind::Rename {
+                from, to, inode, ..
+            } => Touched::Names(
+                NewHolder::NoLonger(inode).of(from),
+                Some(NewHolder::Inode(inode).of(to)),
+            ),
+            MicroOpKind::RenameTarget { to, inode, .. } => {
+                Touched::Names(NewHolder::Inode(inode).of(to), None)
+            }
+            MicroOpKind::RenameSource { from, inode, .. } => {
+                Touched::Names(NewHolder::NoLonger(inode).of(from), None)
+            }
+            MicroOpKind::Exchange {
+                first,
+                first_inode,
+                second,
+                second_inode,
+            } => Touched::Names(
+                NewHolder::Inode(second_inode).of(first),
+                Some(NewHolder::Inode(first_inode).of(second)),
+            ),
             MicroOpKind::Write {
                 inode,
                 offset,
@@ -226,7 +267,7 @@ impl<'a> MicroOpKind<'a> {
             return [Some(from), Some(to)];
         }
         match self.touched() {
-            Touched::Names(first, second) => [Some(first), second],
+            Touched::Names(first, second) => [Some(first.slot), second.map(|second| second.slot)],
             Touched::Nothing | Touched::Content(..) => [None, None],
         }
     }
@@ -267,7 +308,7 @@ impl<'a> MicroOpKind<'a> {
             return to.directory;
         }
         match self.touched() {
-            Touched::Names(slot, _) => slot.directory,
+            Touched::Names(first, _) => first.slot.directory,
             Touched::Nothing | Touched::Content(..) => self.inode(),
         }
     }

@@ -139,8 +139,8 @@ impl<'a> Trees<'a> {
         match kind.touched() {
             Touched::Nothing => {}
             Touched::Names(first, second) => {
-                for slot in [Some(first), second].into_iter().flatten() {
-                    add(self.slots.entry(slot).or_default());
+                for change in [Some(first), second].into_iter().flatten() {
+                    add(self.slots.entry(change.slot).or_default());
                 }
             }
             Touched::Content(inode, _) => {

@@ -114,16 +114,7 @@ impl Contents {
                     allocate(content, *offset as usize, *length as usize, *what);
                 }
             }
-            Effect::New { .. }
-            | Effect::Link { .. }
-            | Effect::Unlink { .. }
-            | Effect::Rename { .. }
-            | Effect::Exchange { .. }
-            | Effect::SetXattr { .. }
-            | Effect::SetMode { .. }
-            | Effect::Sync(_)
-            | Effect::LastClose { .. }
-            | Effect::Output { .. } => {}
+            other => assert!(!other.changes_data(), "what changes data is listed above"),
         }
     }
 
