@@ -223,7 +223,7 @@ fn crash(
         checkers: &mut checkers,
         strategies: &mut strategies.all,
         budget: settings.test.budget.of_exploration(),
-        prune: settings.test.strategies.prune,
+        prune: settings.test.judging.prune,
         count_lost: false,
         journal: Some(JournalFile {
             path: &run.output.file("journal"),
@@ -411,7 +411,7 @@ fn without_crash<'a>(
             let what = findings::verdict(files, phase, &ended);
             return Err(FilesError::Checker { what }.into());
         }
-        slowest = slowest.max(ended.wall);
+        slowest = slowest.max(ended.time.wall);
     }
     Ok(slowest)
 }

@@ -78,7 +78,7 @@ pub fn strategies(
         settings::Strategy::Conditions => Strategies::one(states::Bounded::new(1)),
         settings::Strategy::Random => {
             let states = chosen.random_states as usize;
-            Strategies::one(states::Random::new(test.workload.seed, states))
+            Strategies::one(states::Random::new(test.workload.generated.seed, states))
         }
         settings::Strategy::Representative | settings::Strategy::Auto => {
             let plan = Arc::new(representatives());

@@ -68,6 +68,21 @@ pub struct Call<'a> {
     pub effects: Vec<Effect<'a>>,
 }
 
+impl<'a> Call<'a> {
+    /// A call of a thread that is alone and makes all calls from one place: the effects matter.
+    pub fn of_one_thread(order: u64, text: &'a str, effects: Vec<Effect<'a>>) -> Call<'a> {
+        Call {
+            order,
+            process: 0,
+            thread: 0,
+            number: SystemCall(0),
+            stack: StackId(0),
+            text,
+            effects,
+        }
+    }
+}
+
 /// A name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot<'a> {

@@ -72,7 +72,7 @@ pub fn make<'a>(
         suffixes: prepared.workload.lists(settings, &prepared.printed),
         limits: settings.test.budget.of_exploration(),
         // What a checker of any kind reads is not seen.
-        prune: settings.test.strategies.prune && settings.test.judging.check.is_none(),
+        prune: settings.test.judging.prune && settings.test.judging.check.is_none(),
         jobs: settings.test.workers(),
         scratch: scratch.to_owned(),
         recovery: None,

@@ -1,7 +1,6 @@
 //! Which crashes are tried, and how it is judged what they left.
 
 use std::num::NonZeroUsize;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crashpoint_check::engine::explore::Budget;
 use crashpoint_check::files::behaviours::Division;
 use crashpoint_check::process::output::Ignored;
 use crashpoint_check::process::run as process;
-use crashpoint_search::workload::{self as search, KeySettings, OperationKind};
+use crashpoint_search::workload::{self as search, OperationKind};
 use crashpoint_states::representative::Limits;
 
 use super::choice::choices;
@@ -82,30 +81,12 @@ impl Default for Representatives {
 }
 
 /// Which operations run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadSettings {
-    pub operations: usize,
-    pub seed: u64,
     /// A list of operations, instead of a generated one.
     pub ops_file: Option<PathBuf>,
-    /// How many generated operations run at once.
-    pub threads: usize,
-    pub keys: KeySettings,
-    pub values: RangeInclusive<u64>,
-}
-
-impl Default for WorkloadSettings {
-    fn default() -> WorkloadSettings {
-        let generated = search::Settings::default();
-        WorkloadSettings {
-            operations: generated.count,
-            seed: generated.seed,
-            ops_file: None,
-            threads: generated.at_once,
-            keys: generated.keys,
-            values: generated.values,
-        }
-    }
+    /// What is generated; of which kinds, the target says.
+    pub generated: search::Settings,
 }
 
 impl WorkloadSettings {
@@ -113,11 +94,7 @@ impl WorkloadSettings {
     pub fn generator(&self, kinds: &[OperationKind]) -> search::Settings {
         search::Settings {
             kinds: kinds.to_vec(),
-            count: self.operations,
-            seed: self.seed,
-            keys: self.keys.clone(),
-            values: self.values.clone(),
-            at_once: self.threads,
+            ..self.generated.clone()
         }
     }
 }
@@ -133,7 +110,6 @@ pub struct StrategySettings {
     /// Violations of each kind that are tried before the kind is only sampled.
     pub per_kind: u64,
     pub representative: Representatives,
-    pub prune: bool,
 }
 
 impl Default for StrategySettings {
@@ -144,13 +120,12 @@ impl Default for StrategySettings {
             random_states: 20,
             per_kind: 8,
             representative: Representatives::default(),
-            prune: true,
         }
     }
 }
 
 /// How it is judged what a crash left.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgingSettings {
     /// The oracle; `None` for output equivalence, or, with a checker, for the checker's verdict alone.
     pub oracle: Option<Oracle>,
@@ -158,6 +133,19 @@ pub struct JudgingSettings {
     pub check: Option<Template>,
     /// Lines of output that do not count.
     pub ignored: Ignored,
+    /// Whether a state is taken to be judged that differs only in what was not read.
+    pub prune: bool,
+}
+
+impl Default for JudgingSettings {
+    fn default() -> JudgingSettings {
+        JudgingSettings {
+            oracle: None,
+            check: None,
+            ignored: Ignored::default(),
+            prune: true,
+        }
+    }
 }
 
 /// What happens after a crash.

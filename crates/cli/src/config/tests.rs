@@ -174,15 +174,18 @@ fn every_key_of_a_test_is_understood() {
     );
     let expected = TestSettings {
         workload: WorkloadSettings {
-            operations: 20,
-            seed: 9,
             ops_file: Some(folder.join("my.ops")),
-            threads: 2,
-            keys: crashpoint_search::workload::KeySettings {
-                range: 1..=100,
-                distinct: Some(10),
+            generated: crashpoint_search::workload::Settings {
+                count: 20,
+                seed: 9,
+                at_once: 2,
+                keys: crashpoint_search::workload::KeySettings {
+                    range: 1..=100,
+                    distinct: Some(10),
+                },
+                values: 5..=6,
+                kinds: Vec::new(),
             },
-            values: 5..=6,
         },
         strategies: StrategySettings {
             strategy: Some(Strategy::Bounded),
@@ -195,12 +198,12 @@ fn every_key_of_a_test_is_understood() {
                 neighbours: 2,
                 round: 6,
             },
-            prune: false,
         },
         judging: JudgingSettings {
             oracle: None,
             check: test.judging.check.clone(),
             ignored: Ignored(vec!["recovered *".to_owned()]),
+            prune: false,
         },
         after_crash: AfterCrash {
             suffix: 5,
@@ -326,12 +329,15 @@ fn options_of_a_test_win_over_the_file() {
     assert_eq!(baseline, Some("b".into()));
     let expected = TestSettings {
         workload: WorkloadSettings {
-            operations: 3,
-            seed: 4,
             ops_file: Some("o".into()),
-            threads: 3,
-            keys: settings.test.workload.keys.clone(),
-            values: 5..=6,
+            generated: crashpoint_search::workload::Settings {
+                count: 3,
+                seed: 4,
+                at_once: 3,
+                keys: settings.test.workload.generated.keys.clone(),
+                values: 5..=6,
+                kinds: Vec::new(),
+            },
         },
         strategies: StrategySettings {
             strategy: Some(Strategy::Random),
@@ -344,12 +350,12 @@ fn options_of_a_test_win_over_the_file() {
                 neighbours: 3,
                 round: 4,
             },
-            prune: false,
         },
         judging: JudgingSettings {
             oracle: Some(Oracle::Output),
             check: settings.test.judging.check.clone(),
             ignored: Ignored(vec!["a".to_owned(), "b*".to_owned()]),
+            prune: false,
         },
         after_crash: AfterCrash {
             suffix: 6,

@@ -9,7 +9,7 @@ use crashpoint_campaign::settings::{
     Strategy, StrategySettings, TestSettings, WorkloadSettings,
 };
 use crashpoint_check::process::output::Ignored;
-use crashpoint_search::workload::KeySettings;
+use crashpoint_search::workload::{KeySettings, Settings as Generated};
 
 use super::options;
 use super::values::{
@@ -202,20 +202,23 @@ impl TestOptions {
 
     pub fn resolve(self) -> TestSettings {
         let base = TestSettings::default();
-        let (workload, strategies) = (base.workload, base.strategies);
+        let (generated, strategies) = (base.workload.generated, base.strategies);
         let (after_crash, limits, budget) = (base.after_crash, base.limits, base.budget);
         let representative = strategies.representative;
         TestSettings {
             workload: WorkloadSettings {
-                operations: self.operations.unwrap_or(workload.operations),
-                seed: self.seed.unwrap_or(workload.seed),
                 ops_file: self.ops_file,
-                threads: self.threads.map_or(workload.threads, |threads| threads.0),
-                keys: KeySettings {
-                    range: self.keys.map_or(workload.keys.range, |keys| keys.0),
-                    distinct: self.distinct_keys,
+                generated: Generated {
+                    count: self.operations.unwrap_or(generated.count),
+                    seed: self.seed.unwrap_or(generated.seed),
+                    keys: KeySettings {
+                        range: self.keys.map_or(generated.keys.range, |keys| keys.0),
+                        distinct: self.distinct_keys,
+                    },
+                    values: self.values.map_or(generated.values, |values| values.0),
+                    at_once: self.threads.map_or(generated.at_once, |threads| threads.0),
+                    kinds: Vec::new(),
                 },
-                values: self.values.map_or(workload.values, |values| values.0),
             },
             strategies: StrategySettings {
                 strategy: self.strategy.map(|strategy| strategy.0),
@@ -228,7 +231,6 @@ impl TestOptions {
                     neighbours: self.neighbours.unwrap_or(representative.neighbours),
                     round: self.round.unwrap_or(representative.round),
                 },
-                prune: self.prune.unwrap_or(strategies.prune),
             },
             after_crash: AfterCrash {
                 suffix: self.suffix.unwrap_or(after_crash.suffix),
@@ -241,6 +243,7 @@ impl TestOptions {
                 oracle: self.oracle.map(|oracle| oracle.0),
                 check: self.check.map(|check| check.0),
                 ignored: Ignored(self.ignore),
+                prune: self.prune.unwrap_or(base.judging.prune),
             },
             limits: CheckLimits {
                 timeout: self.timeout.map_or(limits.timeout, |timeout| timeout.0),
@@ -269,17 +272,17 @@ mod tests {
     #[test]
     fn the_defaults_that_help_texts_name_are_true() {
         let settings = TestSettings::default();
-        let (workload, strategies) = (settings.workload, settings.strategies);
+        let (generated, strategies) = (settings.workload.generated, settings.strategies);
         let (limits, budget) = (settings.limits, settings.budget);
         let representative = strategies.representative;
         let range = |range: &RangeInclusive<u64>| format!("{}..{}", range.start(), range.end());
         let some = |limit: Option<u64>| limit.map_or(0, |limit| limit).to_string();
         for (field, default) in [
-            ("operations", workload.operations.to_string()),
-            ("seed", workload.seed.to_string()),
-            ("threads", workload.threads.to_string()),
-            ("keys", range(&workload.keys.range)),
-            ("values", range(&workload.values)),
+            ("operations", generated.count.to_string()),
+            ("seed", generated.seed.to_string()),
+            ("threads", generated.at_once.to_string()),
+            ("keys", range(&generated.keys.range)),
+            ("values", range(&generated.values)),
             ("random_states", strategies.random_states.to_string()),
             ("per_kind", strategies.per_kind.to_string()),
             ("sets", representative.sets.to_string()),
