@@ -7,9 +7,7 @@ use crashpoint_check::engine::medium::{DurableState as _, Medium as _};
 use crashpoint_check::files::{FileMedium, FileOracle, Folder, Layout};
 use crashpoint_persist::files::Model;
 use crashpoint_states::{Bounded, Strategy as _};
-use crashpoint_trace::files::{
-    Before, Call, Effect, Initial, InodeId, InodeKind, Slot, StackId, SystemCall, Through,
-};
+use crashpoint_trace::files::{Before, Call, Effect, Initial, InodeId, InodeKind, Slot, Through};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -131,14 +129,6 @@ fn calls(names: &[String]) -> Vec<Call<'_>> {
             });
         }
     }
-    let call = |(order, effect)| Call {
-        order,
-        process: 0,
-        thread: 0,
-        number: SystemCall(0),
-        stack: StackId(0),
-        text: "",
-        effects: vec![effect],
-    };
+    let call = |(order, effect)| Call::of_one_thread(order, "", vec![effect]);
     (0..).zip(effects).map(call).collect()
 }

@@ -46,7 +46,9 @@ pub use errors::{LabError, Need};
 pub use file_system::{Access, FileSystem, Mounted};
 pub use images::{Choice, FEW, Image, ImageKind, images};
 pub use lab::Lab;
-pub use observe::{Circumstance, Effort, ObserveError, Observed, Program, Sighting, observe};
+pub use observe::{
+    Circumstance, Effort, LookedAt, ObserveError, Observed, Program, Sighting, observe,
+};
 pub use recording::{DiskRecord, Recording, SECTOR};
 pub use rig::{Circumstances, Look, Rig, Run};
 pub use tree::FolderTree;

@@ -161,6 +161,12 @@ pub struct Sighting {
 pub struct Observed {
     /// By steps that had returned, and what the folder then was.
     pub states: BTreeMap<(u32, String), Sighting>,
+    pub looked_at: LookedAt,
+}
+
+/// How much was looked at.
+#[derive(Clone, Debug, Default)]
+pub struct LookedAt {
     pub recordings: usize,
     /// Images mounted.
     pub images: usize,
@@ -202,10 +208,8 @@ pub fn observe(
         }
         recordings.push((circumstance, recording));
     }
-    let mut observed = Observed {
-        recordings: recordings.len(),
-        ..Observed::default()
-    };
+    let mut observed = Observed::default();
+    observed.looked_at.recordings = recordings.len();
     let end = begin + effort.time;
     look_at_all(rig, program, &recordings, effort, end, &mut observed)?;
     Ok(observed)
@@ -272,19 +276,19 @@ fn look_at_all(
     while !queues.is_empty() {
         let mut next = Vec::new();
         for (circumstance, mut queue) in queues {
-            let late = Instant::now() >= end && observed.images >= LEAST;
-            if late || observed.images >= effort.images {
+            let late = Instant::now() >= end && observed.looked_at.images >= LEAST;
+            if late || observed.looked_at.images >= effort.images {
                 return Ok(());
             }
             let Some(image) = queue.next() else { continue };
             let hash = image.disk.hash();
             if let std::collections::hash_map::Entry::Vacant(vacant) = known.entry(hash) {
-                observed.images += 1;
+                observed.looked_at.images += 1;
                 let state = match describe(rig, program, &image.disk)? {
                     Ok(state) => Some(state),
                     Err(reason) => {
-                        observed.broken += 1;
-                        observed.reason.get_or_insert(reason);
+                        observed.looked_at.broken += 1;
+                        observed.looked_at.reason.get_or_insert(reason);
                         None
                     }
                 };
@@ -297,7 +301,7 @@ fn look_at_all(
         }
         queues = next;
     }
-    observed.complete = true;
+    observed.looked_at.complete = true;
     Ok(())
 }
 

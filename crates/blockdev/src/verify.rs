@@ -25,7 +25,7 @@ use crate::execute::Executor;
 use crate::file_system::FileSystem;
 use crate::images::Choice;
 use crate::lab::Lab;
-use crate::observe::{Effort, ObserveError, Observed, Program, Sighting, observe};
+use crate::observe::{Effort, LookedAt, ObserveError, Observed, Program, Sighting, observe};
 use crate::rig::Rig;
 use crate::summary::matches;
 use crate::tree::FolderTree;
@@ -65,13 +65,7 @@ pub struct Comparison {
     pub allowed: usize,
     pub seen: usize,
     pub unseen: Vec<String>,
-    pub recordings: usize,
-    pub images: usize,
-    /// Images that could not be mounted or read, with the first reason.
-    pub broken: usize,
-    pub reason: Option<String>,
-    /// Whether all images were looked at.
-    pub complete: bool,
+    pub looked_at: LookedAt,
 }
 
 /// A state that was seen and that is forbidden.
@@ -213,11 +207,7 @@ fn compare(model: &Model, litmus: &Litmus, observed: Observed) -> LitmusOutcome 
         allowed: any_time.len(),
         seen: seen.len(),
         unseen: unseen.into_iter().map(str::to_owned).collect(),
-        recordings: observed.recordings,
-        images: observed.images,
-        broken: observed.broken,
-        reason: observed.reason,
-        complete: observed.complete,
+        looked_at: observed.looked_at,
     })
 }
 

@@ -48,7 +48,7 @@ fn states(file_system: FileSystem) -> BTreeSet<String> {
     });
     let observed = observed.expect("it can be done here");
     let observed = observed.expect("the program works");
-    assert_eq!(observed.broken, 0, "{:?}", observed.reason);
+    assert_eq!(observed.looked_at.broken, 0, "{:?}", observed.looked_at.reason);
     observed
         .states
         .into_keys()

@@ -38,7 +38,11 @@ program
             LitmusOutcome::Failed(reason) => panic!("{name}: {reason}"),
             LitmusOutcome::Compared(comparison) => {
                 assert_eq!(comparison.holes, [], "{name}");
-                assert_eq!(comparison.broken, 0, "{name}: {:?}", comparison.reason);
+                assert_eq!(
+                    comparison.looked_at.broken, 0,
+                    "{name}: {:?}",
+                    comparison.looked_at.reason
+                );
                 assert!(comparison.seen >= 2, "{name}: {comparison:?}");
             }
         }

@@ -16,12 +16,10 @@ use std::time::Duration;
 
 use crashpoint_blockdev::LabError;
 use crashpoint_check::engine::crash_points::Phase;
-use crashpoint_check::engine::explore::Budget;
 use crashpoint_check::engine::journal::Identity;
 use crashpoint_check::engine::medium::{Checker as _, Medium as _};
 use crashpoint_check::files::{CheckSetup, FileChecker, FileMedium, FileOracle, behaviours};
 use crashpoint_check::process::output::first_difference;
-use crashpoint_check::process::run::Limits;
 use crashpoint_explain::files::describe;
 use crashpoint_explain::files::findings::{self, FilesExplainer};
 use crashpoint_explain::{manuals, picture};
@@ -100,9 +98,6 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> FilesError + '_ {
 
 /// A check that runs for less is not taken for a hang, however short the others are.
 const SHORTEST_HANG: Duration = Duration::from_secs(1);
-/// Output of one check, and what it may write.
-const OUTPUT_BYTES: usize = 16 << 20;
-const FILE_BYTES: u64 = 1 << 30;
 
 /// What is known before any crash.
 struct Prepared {
@@ -169,7 +164,8 @@ fn gaps(recording: &FileRecording) -> Vec<LeftOut> {
 }
 
 fn oracle(settings: &Settings) -> Result<FileOracle, FilesError> {
-    match (&settings.test.check, settings.test.oracle()) {
+    let judging = &settings.test.judging;
+    match (&judging.check, judging.oracle()) {
         (Some(_), settings::Oracle::Acknowledged) => Ok(FileOracle::Acknowledged),
         (Some(_), settings::Oracle::Output | settings::Oracle::None) => Ok(FileOracle::Checker),
         (None, settings::Oracle::Acknowledged) => Err(FilesError::NoChecker),
@@ -180,24 +176,10 @@ fn oracle(settings: &Settings) -> Result<FileOracle, FilesError> {
 fn check_setup(settings: &Settings) -> Result<CheckSetup, FilesError> {
     let runtime = install::library(install::RUNTIME_SHARED)?;
     Ok(CheckSetup {
-        command: settings.test.check.as_ref().map(target::launch),
+        command: settings.test.judging.check.as_ref().map(target::launch),
         preload: record::preload(&runtime, std::env::var_os("LD_PRELOAD")),
-        limits: Limits {
-            time: settings.test.timeout,
-            memory_bytes: settings.test.memory.unwrap_or(0),
-            file_bytes: FILE_BYTES,
-            processes: 0,
-            output_bytes: OUTPUT_BYTES,
-        },
+        limits: settings.test.limits.of_process(0),
     })
-}
-
-fn budget(settings: &Settings) -> Budget {
-    Budget {
-        states: settings.test.states.unwrap_or(0),
-        states_per_point: settings.test.states_per_point.unwrap_or(0),
-        time: settings.test.time,
-    }
 }
 
 /// Crashes the recorded program.
@@ -233,15 +215,15 @@ fn crash(
     })?;
     let hang = (slowest * 50).max(SHORTEST_HANG);
     for checker in &mut checkers {
-        checker.limits().time = hang.min(settings.test.timeout);
+        checker.limits().time = hang.min(settings.test.limits.timeout);
     }
     let mut strategies = strategies(run, &recording, &files)?;
     let exploration = Exploration {
         medium: &files,
         checkers: &mut checkers,
         strategies: &mut strategies.all,
-        budget: budget(settings),
-        prune: settings.test.prune,
+        budget: settings.test.budget.of_exploration(),
+        prune: settings.test.judging.prune,
         count_lost: false,
         journal: Some(JournalFile {
             path: &run.output.file("journal"),
@@ -255,7 +237,7 @@ fn crash(
         files: &files,
         others: &findings::other_models(model),
         check: setup.command.as_ref(),
-        timeout: settings.test.timeout,
+        timeout: settings.test.limits.timeout,
     };
     let mut outcome = pipeline::run(run, exploration, &explainer)?;
     if outcome.pruning_refuted {
@@ -354,13 +336,13 @@ fn identity(settings: &Settings, model: &Model, recording: &FileRecording) -> Id
     let decisive = format!(
         "{:?} {:?} {:?} {model:?} {:?}",
         settings.target.run,
-        test.check,
-        test.oracle(),
-        test.timeout
+        test.judging.check,
+        test.judging.oracle(),
+        test.limits.timeout
     );
     let recorded = format!("{}-{:016x}", recording.count(), recorded(recording));
     let settings = format!("{:016x}", identity::hash(decisive.as_bytes()));
-    let programs = test.check.iter().flat_map(identity::files_of);
+    let programs = test.judging.check.iter().flat_map(identity::files_of);
     Identity::new(settings, recorded, identity::contents(programs))
 }
 
@@ -430,7 +412,7 @@ fn without_crash<'a>(
             let what = findings::verdict(files, phase, &ended);
             return Err(FilesError::Checker { what }.into());
         }
-        slowest = slowest.max(ended.wall);
+        slowest = slowest.max(ended.time.wall);
     }
     Ok(slowest)
 }

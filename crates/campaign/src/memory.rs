@@ -83,7 +83,7 @@ pub fn test(run: &Run<'_>) -> Result<Concluded, TestError> {
         model,
         &line,
     ));
-    if settings.test.recovery == Recovery::Crash {
+    if settings.test.after_crash.recovery == Recovery::Crash {
         let recovery = RecoveryCrash {
             run,
             prepared: &prepared,
@@ -364,11 +364,9 @@ fn write_behaviours(
 /// processor as any run without a crash, or sleeps for longer than they would take to do everything
 /// several times, does not end; nor does what prints twenty times as much.
 fn tighten(limits: &mut Limits, settings: &Settings, references: &AllReferences) {
-    let time = (references.busiest * 20).max(references.slowest * 4);
-    limits.time = time.max(SHORTEST_HANG).min(settings.test.timeout);
-    let most = references
-        .longest
-        .saturating_mul(20)
-        .max(LEAST_OUTPUT_BYTES);
-    limits.output_bytes = limits.output_bytes.min(most);
+    let most = &references.most;
+    let time = (most.time.processor * 20).max(most.time.wall * 4);
+    limits.time = time.max(SHORTEST_HANG).min(settings.test.limits.timeout);
+    let output_bytes = most.output_bytes.saturating_mul(20).max(LEAST_OUTPUT_BYTES);
+    limits.output_bytes = limits.output_bytes.min(output_bytes);
 }

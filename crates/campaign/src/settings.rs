@@ -18,7 +18,10 @@ pub use choice::{NamedChoice, SettingError, nearest};
 pub use conditions::{AddedCondition, ConditionSettings, SourceLine, SuppressedCondition};
 pub use record::RecordSettings;
 pub use target::TargetSettings;
-pub use test::{Oracle, Recovery, Representatives, Strategy, TestSettings};
+pub use test::{
+    AfterCrash, BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives,
+    Strategy, StrategySettings, TestSettings, WorkloadSettings,
+};
 
 /// Everything that a run depends on.
 #[derive(Clone, Debug, Default)]

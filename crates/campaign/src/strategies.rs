@@ -27,7 +27,7 @@ pub fn kind(settings: &Settings) -> settings::Strategy {
         Some(_) => settings::Strategy::Representative,
         None => settings::Strategy::Conditions,
     };
-    settings.test.strategy.unwrap_or(by_default)
+    settings.test.strategies.strategy.unwrap_or(by_default)
 }
 
 /// Whether the recording must say what depends on what.
@@ -65,23 +65,24 @@ pub fn strategies(
     representatives: impl FnOnce() -> representative::RepresentativePlan,
 ) -> Strategies {
     let test = &settings.test;
+    let chosen = &test.strategies;
     // The states of a folder are costly, and most that goes wrong there is one thing.
     let few = match settings.target.dir {
         Some(_) => 1,
         None => 2,
     };
-    let bound = test.bound.unwrap_or(few) as usize;
+    let bound = chosen.bound.unwrap_or(few) as usize;
     match kind(settings) {
         settings::Strategy::Exhaustive => Strategies::one(states::Exhaustive::default()),
         settings::Strategy::Bounded => Strategies::one(states::Bounded::new(bound)),
         settings::Strategy::Conditions => Strategies::one(states::Bounded::new(1)),
         settings::Strategy::Random => {
-            let states = test.random_states as usize;
-            Strategies::one(states::Random::new(test.seed, states))
+            let states = chosen.random_states as usize;
+            Strategies::one(states::Random::new(test.workload.generated.seed, states))
         }
         settings::Strategy::Representative | settings::Strategy::Auto => {
             let plan = Arc::new(representatives());
-            let sets = test.representative.sets as usize;
+            let sets = chosen.representative.sets as usize;
             let sized = representative::Representative::by_size(&plan, sets);
             let boxed = |one| -> Box<dyn states::Strategy> { Box::new(one) };
             Strategies {
@@ -107,7 +108,7 @@ pub fn for_memory(
         chosen.lists = Some(lists_after(&chosen.all, prepared, plan));
         return chosen;
     }
-    if settings.test.strategy.is_none() && are_few(prepared, plan) {
+    if settings.test.strategies.strategy.is_none() && are_few(prepared, plan) {
         return Strategies::one(states::Exhaustive::default());
     }
     let mut inferred = run.time("infer", || infer(&prepared.recording, &prepared.program));
@@ -167,7 +168,8 @@ impl Strategies {
     /// What reports call it: what was asked for, or else what is tried first.
     pub fn name(&self, settings: &Settings) -> String {
         let first = self.all.first().map(|first| first.name());
-        let asked = settings.test.strategy.map(settings::Strategy::name);
+        let asked = settings.test.strategies.strategy;
+        let asked = asked.map(settings::Strategy::name);
         asked.or(first).unwrap_or_default().to_owned()
     }
 
@@ -274,7 +276,7 @@ fn violations(
         Model::X86 | Model::Eadr => 64,
         Model::Msync => 4096,
     };
-    let most = settings.test.per_kind;
+    let most = settings.test.strategies.per_kind;
     let nodes = &timeline.nodes;
     let mut planner = Planner::new(&inferred.conditions, nodes, unit_bytes, most);
     planner.take_as_alike(paths::alike(&prepared.recording, &prepared.program));

@@ -40,7 +40,7 @@ pub struct Workload {
 impl Workload {
     pub fn new(settings: &Settings) -> Result<Workload, WorkloadError> {
         let kinds = &settings.operations;
-        if let Some(path) = &settings.test.ops_file {
+        if let Some(path) = &settings.test.workload.ops_file {
             let text = std::fs::read_to_string(path).map_err(|source| WorkloadError::Read {
                 path: path.clone(),
                 source,
@@ -56,7 +56,7 @@ impl Workload {
             }
             return Ok(Workload { operations, text });
         }
-        let generator = settings.test.generator(kinds);
+        let generator = settings.test.workload.generator(kinds);
         let operations = search::generate(&generator);
         let text = search::write(&operations, Some(&generator));
         Ok(Workload { operations, text })
@@ -77,10 +77,10 @@ impl Workload {
     /// of a run without a crash.
     pub fn lists<'a>(&'a self, settings: &'a Settings, printed: &[u8]) -> Suffixes<'a> {
         let by_line = LinePerOperation::of(printed, self.operations.len());
-        let suffix = settings.test.suffix;
+        let suffix = settings.test.after_crash.suffix;
         let list = move |number: usize| {
             let probes = match number.checked_sub(1) {
-                Some(upto) if settings.test.probe => {
+                Some(upto) if settings.test.after_crash.probe => {
                     search::probes(&self.operations, upto, &settings.operations, PROBES)
                 }
                 _ => Vec::new(),
@@ -89,7 +89,7 @@ impl Workload {
             let after = &rest[..rest.len().min(suffix)];
             let touched = (number + after.len()).checked_sub(1);
             let removals = match touched {
-                Some(upto) if settings.test.probe => {
+                Some(upto) if settings.test.after_crash.probe => {
                     search::removals(&self.operations, upto, &settings.operations, REMOVALS)
                 }
                 _ => Vec::new(),
@@ -167,7 +167,7 @@ mod tests {
 
     fn settings() -> Settings {
         let mut settings = Settings::default();
-        settings.test.suffix = 1;
+        settings.test.after_crash.suffix = 1;
         settings.operations = vec![
             OperationKind::new("put", vec![ArgumentKind::NewKey, ArgumentKind::Value]),
             OperationKind {

@@ -96,7 +96,7 @@ pub fn for_test(
         return Err(ConfigError::NoTarget);
     };
     let generated = settings.operations.iter().any(|kind| kind.weight > 0);
-    if run.uses(Placeholder::Ops) && settings.test.ops_file.is_none() && !generated {
+    if run.uses(Placeholder::Ops) && settings.test.workload.ops_file.is_none() && !generated {
         return Err(ConfigError::NoOperations);
     }
     Ok((settings, baseline.or_else(by_default)))

@@ -27,63 +27,49 @@ impl CrashRule {
     }
 }
 
-const fn rule(
-    id: &'static str,
-    severity: Severity,
-    summary: &'static str,
-    manual: &'static str,
-) -> CrashRule {
-    CrashRule {
-        id,
-        severity,
-        summary,
-        manual,
-    }
-}
+pub const ORDERING: CrashRule = CrashRule {
+    id: "ordering",
+    severity: Severity::Error,
+    summary: "a store can be durable before one that it needs",
+    manual: include_str!("manuals/ordering.txt"),
+};
 
-pub const ORDERING: CrashRule = rule(
-    "ordering",
-    Severity::Error,
-    "a store can be durable before one that it needs",
-    include_str!("manuals/ordering.txt"),
-);
+pub const ATOMICITY: CrashRule = CrashRule {
+    id: "atomicity",
+    severity: Severity::Error,
+    summary: "a crash between two stores leaves a state that is neither old nor new",
+    manual: include_str!("manuals/atomicity.txt"),
+};
 
-pub const ATOMICITY: CrashRule = rule(
-    "atomicity",
-    Severity::Error,
-    "a crash between two stores leaves a state that is neither old nor new",
-    include_str!("manuals/atomicity.txt"),
-);
+pub const DURABILITY: CrashRule = CrashRule {
+    id: "durability",
+    severity: Severity::Error,
+    summary: "an operation that has returned can be lost",
+    manual: include_str!("manuals/durability.txt"),
+};
 
-pub const DURABILITY: CrashRule = rule(
-    "durability",
-    Severity::Error,
-    "an operation that has returned can be lost",
-    include_str!("manuals/durability.txt"),
-);
-
-pub const RECOVERY: CrashRule = rule(
-    "recovery",
-    Severity::Error,
-    "recovery forgets something though nothing was lost",
-    include_str!("manuals/recovery.txt"),
-);
+pub const RECOVERY: CrashRule = CrashRule {
+    id: "recovery",
+    severity: Severity::Error,
+    summary: "recovery forgets something though nothing was lost",
+    manual: include_str!("manuals/recovery.txt"),
+};
 
 /// A remark about memory. `crashpoint lint` has a rule with the same id.
-pub const UNPERSISTED: CrashRule = rule(
-    "unpersisted",
-    Severity::Note,
-    "what is stored is never persisted, and losing it does no harm",
-    include_str!("manuals/unpersisted.txt"),
-);
+pub const UNPERSISTED: CrashRule = CrashRule {
+    id: "unpersisted",
+    severity: Severity::Note,
+    summary: "what is stored is never persisted, and losing it does no harm",
+    manual: include_str!("manuals/unpersisted.txt"),
+};
 
 /// A remark about files.
-pub const EXTRA_SYNC: CrashRule = rule(
-    "extra-sync",
-    Severity::Note,
-    "a sync without which no crash state that was tried fails",
-    include_str!("manuals/extra-sync.txt"),
-);
+pub const EXTRA_SYNC: CrashRule = CrashRule {
+    id: "extra-sync",
+    severity: Severity::Note,
+    summary: "a sync without which no crash state that was tried fails",
+    manual: include_str!("manuals/extra-sync.txt"),
+};
 
 /// All rules of `crashpoint test`.
 pub const CRASH_RULES: &[CrashRule] = &[

@@ -93,32 +93,31 @@ impl Action {
 
     /// What the hook before the instruction does, where there is one.
     pub fn hook_before(&self) -> Option<HookBefore<'_>> {
+        self.hooks().0
+    }
+
+    pub fn has_hook_after(&self) -> bool {
+        self.hooks().1
+    }
+
+    /// The hook before the instruction, and whether there is one after it. A missing hook loses a
+    /// store: so all actions are listed.
+    fn hooks(&self) -> (Option<HookBefore<'_>>, bool) {
         match self {
-            Action::Flush(kind) => Some(HookBefore::Flush(*kind)),
-            Action::Assembly(effects) => Some(HookBefore::Assembly(effects)),
-            Action::Call(call) => Some(HookBefore::Call(call)),
-            Action::Nothing
-            | Action::Load
-            | Action::Store(_)
+            Action::Flush(kind) => (Some(HookBefore::Flush(*kind)), false),
+            Action::Assembly(effects) => (Some(HookBefore::Assembly(effects)), true),
+            Action::Call(call) => (Some(HookBefore::Call(call)), true),
+            Action::Nothing | Action::Load | Action::Read => (None, false),
+            Action::Store(_)
             | Action::ReadModifyWrite
             | Action::CompareExchange
             | Action::Fence(_)
             | Action::Memory
             | Action::Intrinsic { .. }
-            | Action::Read
             | Action::Opaque
             | Action::LandingPad
-            | Action::ReturnsTwice => None,
+            | Action::ReturnsTwice => (None, true),
         }
-    }
-
-    /// A hook after an instruction that needs none does nothing, a missing one loses a store: so
-    /// every action has one that is not listed here.
-    pub fn has_hook_after(&self) -> bool {
-        !matches!(
-            self,
-            Action::Nothing | Action::Load | Action::Read | Action::Flush(_)
-        )
     }
 
     /// Whether the call ends a segment of the flow stream; see `crashpoint_abi::flow`.

@@ -12,8 +12,10 @@ use crate::{
 pub enum OpClass<'a> {
     /// It writes memory at this address; it may read memory as well.
     Write(&'a Operand),
-    /// It reads, reserves, addresses or persists memory.
+    /// It reads, reserves or addresses memory.
     Memory,
+    /// It persists or orders what was written.
+    Persist,
     /// It computes a value from its operands.
     Value,
     /// A call after which control goes on behind it.
@@ -164,12 +166,8 @@ impl Op {
             | Op::ReadModifyWrite { pointer, .. }
             | Op::CompareExchange { pointer, .. } => OpClass::Write(pointer),
             Op::MemoryCopy { to, .. } | Op::MemorySet { to, .. } => OpClass::Write(to),
-            Op::Alloca { .. }
-            | Op::Load { .. }
-            | Op::Address { .. }
-            | Op::Fence { .. }
-            | Op::Flush { .. }
-            | Op::PersistFence { .. } => OpClass::Memory,
+            Op::Alloca { .. } | Op::Load { .. } | Op::Address { .. } => OpClass::Memory,
+            Op::Fence { .. } | Op::Flush { .. } | Op::PersistFence { .. } => OpClass::Persist,
             Op::Arithmetic { .. }
             | Op::Cast { .. }
             | Op::Compare { .. }
@@ -203,6 +201,7 @@ impl Op {
         match self.class() {
             OpClass::Write(pointer) => Some(pointer),
             OpClass::Memory
+            | OpClass::Persist
             | OpClass::Value
             | OpClass::Call
             | OpClass::Terminator

@@ -178,9 +178,7 @@ fn effect(inst: &Inst, body: &Body<'_>) -> Effect {
         };
     }
     match &inst.op {
-        Op::Flush { .. } | Op::PersistFence { .. } | Op::Fence { machine: true, .. } => {
-            Effect::Persists
-        }
+        Op::Fence { machine: false, .. } => Effect::Nothing,
         Op::Store { pointer, value, .. } if body.counts(pointer, value) => Effect::Nothing,
         Op::ReadModifyWrite { pointer, name, .. }
             if global(pointer).is_some() && matches!(name.as_str(), "add" | "sub") =>
@@ -189,10 +187,9 @@ fn effect(inst: &Inst, body: &Body<'_>) -> Effect {
         }
         op => match op.class() {
             OpClass::Write(pointer) if body.is_local(pointer) => Effect::Nothing,
-            OpClass::Write(_) | OpClass::Opaque => Effect::Loud,
-            OpClass::Memory | OpClass::Value | OpClass::Call | OpClass::Terminator => {
-                Effect::Nothing
-            }
+            OpClass::Persist => Effect::Persists,
+            OpClass::Write(_) | OpClass::Call | OpClass::Opaque => Effect::Loud,
+            OpClass::Memory | OpClass::Value | OpClass::Terminator => Effect::Nothing,
         },
     }
 }

@@ -101,11 +101,32 @@ pub enum WrittenData<'a> {
     Filled(u8),
 }
 
+/// What an event does, as far as persistence goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventClass<'a> {
+    Write(PmWrite<'a>),
+    Flush {
+        kind: FlushKind,
+        place: PmPlace,
+    },
+    Fence(FenceKind),
+    Msync {
+        place: PmPlace,
+        length: u64,
+    },
+    /// A watched function is called.
+    Call,
+    /// A watched call has returned.
+    Return,
+    /// It neither writes nor persists, and is no part of a watched call.
+    Other,
+}
+
 impl<'a> EventKind<'a> {
-    /// What the event writes to persistent memory, if it writes.
-    pub fn as_write(&self) -> Option<PmWrite<'a>> {
+    /// What the event does. All kinds are sorted here, and only here.
+    pub fn class(&self) -> EventClass<'a> {
         match *self {
-            EventKind::Store { kind, place, bytes } => Some(PmWrite {
+            EventKind::Store { kind, place, bytes } => EventClass::Write(PmWrite {
                 kind,
                 place,
                 length: bytes.len() as u64,
@@ -116,22 +137,35 @@ impl<'a> EventKind<'a> {
                 place,
                 length,
                 byte,
-            } => Some(PmWrite {
+            } => EventClass::Write(PmWrite {
                 kind,
                 place,
                 length,
                 data: WrittenData::Filled(byte),
             }),
+            EventKind::Flush { kind, place } => EventClass::Flush { kind, place },
+            EventKind::Fence { kind } => EventClass::Fence(kind),
+            EventKind::Msync { place, length } => EventClass::Msync { place, length },
+            EventKind::Call { .. } => EventClass::Call,
+            EventKind::Return { .. } => EventClass::Return,
             EventKind::Load { .. }
-            | EventKind::Flush { .. }
-            | EventKind::Fence { .. }
             | EventKind::Opaque
-            | EventKind::Call { .. }
-            | EventKind::Return { .. }
             | EventKind::Sync { .. }
             | EventKind::Map { .. }
-            | EventKind::Unmap { .. }
-            | EventKind::Msync { .. } => None,
+            | EventKind::Unmap { .. } => EventClass::Other,
+        }
+    }
+
+    /// What the event writes to persistent memory, if it writes.
+    pub fn as_write(&self) -> Option<PmWrite<'a>> {
+        match self.class() {
+            EventClass::Write(write) => Some(write),
+            EventClass::Flush { .. }
+            | EventClass::Fence(_)
+            | EventClass::Msync { .. }
+            | EventClass::Call
+            | EventClass::Return
+            | EventClass::Other => None,
         }
     }
 }

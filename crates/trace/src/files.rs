@@ -68,6 +68,21 @@ pub struct Call<'a> {
     pub effects: Vec<Effect<'a>>,
 }
 
+impl<'a> Call<'a> {
+    /// A call of a thread that is alone and makes all calls from one place: the effects matter.
+    pub fn of_one_thread(order: u64, text: &'a str, effects: Vec<Effect<'a>>) -> Call<'a> {
+        Call {
+            order,
+            process: 0,
+            thread: 0,
+            number: SystemCall(0),
+            stack: StackId(0),
+            text,
+            effects,
+        }
+    }
+}
+
 /// A name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot<'a> {
@@ -237,8 +252,10 @@ pub enum Effect<'a> {
 pub enum EffectClass {
     /// A new inode, which nobody sees without a name.
     New,
-    /// Names in directories.
+    /// A name that a directory gets or loses.
     Names,
+    /// Names that come to stand for other files.
+    Moves,
     /// Data or size of a file.
     Data,
     Attributes,
@@ -254,10 +271,8 @@ impl Effect<'_> {
     pub fn class(&self) -> EffectClass {
         match self {
             Effect::New { .. } => EffectClass::New,
-            Effect::Link { .. }
-            | Effect::Unlink { .. }
-            | Effect::Rename { .. }
-            | Effect::Exchange { .. } => EffectClass::Names,
+            Effect::Link { .. } | Effect::Unlink { .. } => EffectClass::Names,
+            Effect::Rename { .. } | Effect::Exchange { .. } => EffectClass::Moves,
             Effect::Write { .. } | Effect::Resize { .. } | Effect::Allocate { .. } => {
                 EffectClass::Data
             }
@@ -268,12 +283,30 @@ impl Effect<'_> {
         }
     }
 
+    /// Whether the data or the size of a file changes.
+    pub fn changes_data(&self) -> bool {
+        match self.class() {
+            EffectClass::Data => true,
+            EffectClass::New
+            | EffectClass::Names
+            | EffectClass::Moves
+            | EffectClass::Attributes
+            | EffectClass::Sync
+            | EffectClass::LastClose
+            | EffectClass::Output => false,
+        }
+    }
+
     /// How many bytes come into the file.
     pub fn bytes_added(&self) -> u64 {
         match self {
             Effect::Write { bytes, .. } => bytes.len() as u64,
             Effect::Allocate { length, .. } => *length,
-            _ => 0,
+            Effect::Resize { .. } => 0,
+            other => {
+                assert!(!other.changes_data(), "what changes data is listed above");
+                0
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ mod stream;
 mod threads;
 pub mod writer;
 
-pub use event::{Arguments, Event, EventKind, PmPlace, PmWrite, WrittenData};
+pub use event::{Arguments, Event, EventClass, EventKind, PmPlace, PmWrite, WrittenData};
 pub use events::Events;
 pub use ids::{ContextId, FileIndex, PmAddress, ProcessIndex, SiteId, ThreadIndex};
 pub use mapped::create_for_mapping;

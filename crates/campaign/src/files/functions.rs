@@ -36,7 +36,7 @@ impl<'r> Functions<'r> {
     }
 
     pub fn plan(&mut self, files: &FileMedium<'_>, settings: &Settings) -> RepresentativePlan {
-        let representative = &settings.test.representative;
+        let representative = &settings.test.strategies.representative;
         let division = Division {
             time: TimeSplit {
                 gap: representative.gap,

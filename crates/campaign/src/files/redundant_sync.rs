@@ -21,7 +21,6 @@ use crashpoint_trace::files::{Call, Effect, FileRecording};
 use crashpoint_explain::files::describe;
 use crashpoint_explain::manuals::EXTRA_SYNC;
 
-use super::budget;
 use crate::observer::{Progress, Silent};
 use crate::test::{Run, TestError};
 
@@ -55,7 +54,7 @@ impl<'a> RedundantSyncs<'_, 'a> {
     pub fn find(&self) -> Result<Redundant, TestError> {
         let mut calls = self.files.calls.to_vec();
         let mut findings = Vec::new();
-        let time = self.run.settings.test.time;
+        let time = self.run.settings.test.budget.time;
         let end = time.map(|time| Instant::now() + time);
         let mut groups = self.groups();
         while let Some(group) = groups.pop() {
@@ -129,7 +128,7 @@ impl<'a> RedundantSyncs<'_, 'a> {
             medium: &without,
             limits: Budget {
                 time,
-                ..budget(settings)
+                ..settings.test.budget.of_exploration()
             },
             prune: false,
             count_lost: false,

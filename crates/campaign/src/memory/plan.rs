@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crashpoint_check::engine::explore::Budget;
 use crashpoint_check::engine::journal::Identity;
 use crashpoint_check::memory::image::{self, Image};
 use crashpoint_check::memory::judge::Oracle;
@@ -11,7 +10,6 @@ use crashpoint_check::memory::plan::TestPlan;
 use crashpoint_check::memory::timeline::{Operations, Timeline};
 use crashpoint_check::memory::worker::{RecordedMapping, Setup};
 use crashpoint_check::process::output::matches;
-use crashpoint_check::process::run::Limits;
 use crashpoint_install as install;
 use crashpoint_trace::program::{function_name, readable_name};
 use crashpoint_trace::{EventKind, Recording, SiteId};
@@ -26,15 +24,9 @@ use crate::settings::{self, Settings};
 use crate::target::{self, TargetError};
 use crate::test::TestError;
 
-/// A file that a check writes may be this much larger than the pool.
-const FILE_BYTES: u64 = 1 << 30;
-/// Output of one check.
-const OUTPUT_BYTES: usize = 16 << 20;
-/// Processes of one check.
-const PROCESSES: u32 = 0;
-
 pub fn oracle(settings: &Settings) -> Oracle {
-    match (&settings.test.check, settings.test.oracle()) {
+    let judging = &settings.test.judging;
+    match (&judging.check, judging.oracle()) {
         (Some(_), _) => Oracle::Checker,
         (None, settings::Oracle::Output) => Oracle::Output,
         (None, settings::Oracle::Acknowledged | settings::Oracle::None) => Oracle::Visible,
@@ -48,7 +40,7 @@ pub fn make<'a>(
 ) -> Result<TestPlan<'a>, TestError> {
     let recording = &prepared.recording;
     let run = settings.target.run.as_ref().ok_or(TestError::NoTarget)?;
-    let template = settings.test.check.as_ref().unwrap_or(run);
+    let template = settings.test.judging.check.as_ref().unwrap_or(run);
     let recorded_pool = recorded_pool(recording, settings);
     let runtime = install::library(install::RUNTIME_SHARED).map_err(TargetError::from)?;
     let shapes = image::shapes(recording);
@@ -60,20 +52,14 @@ pub fn make<'a>(
     let setup = Setup {
         command: target::launch(template),
         wants_printed: template.uses(Placeholder::Printed),
-        any_program: settings.test.check.is_some(),
+        any_program: settings.test.judging.check.is_some(),
         shapes,
         recorded_pool,
         patterns: target::patterns(settings, Path::new("{pool}")),
         mappings: mappings(recording),
         preload: record::preload(&runtime, std::env::var_os("LD_PRELOAD")),
-        limits: Limits {
-            time: settings.test.timeout,
-            memory_bytes: settings.test.memory.unwrap_or(0),
-            file_bytes: largest.unwrap_or(0).saturating_add(FILE_BYTES),
-            processes: PROCESSES,
-            output_bytes: OUTPUT_BYTES,
-        },
-        ignored: settings.test.ignored.clone(),
+        limits: settings.test.limits.of_process(largest.unwrap_or(0)),
+        ignored: settings.test.judging.ignored.clone(),
         before,
     };
     Ok(TestPlan {
@@ -84,13 +70,9 @@ pub fn make<'a>(
         makes_pool: settings.target.create.is_none(),
         oracle: oracle(settings),
         suffixes: prepared.workload.lists(settings, &prepared.printed),
-        limits: Budget {
-            states: settings.test.states.unwrap_or(0),
-            states_per_point: settings.test.states_per_point.unwrap_or(0),
-            time: settings.test.time,
-        },
+        limits: settings.test.budget.of_exploration(),
         // What a checker of any kind reads is not seen.
-        prune: settings.test.prune && settings.test.check.is_none(),
+        prune: settings.test.judging.prune && settings.test.judging.check.is_none(),
         jobs: settings.test.workers(),
         scratch: scratch.to_owned(),
         recovery: None,
@@ -206,13 +188,13 @@ pub fn identity(settings: &Settings, prepared: &Prepared) -> Identity {
         settings.target.run,
         settings.target.pm,
         settings.target.operation,
-        test.check,
-        test.ignored,
+        test.judging.check,
+        test.judging.ignored,
         oracle(settings),
         settings.target.model,
-        test.suffix,
-        test.probe,
-        test.timeout,
+        test.after_crash.suffix,
+        test.after_crash.probe,
+        test.limits.timeout,
     );
     let process = prepared.recording.processes().first();
     let recorded = process.map_or(String::new(), |process| {
@@ -230,6 +212,7 @@ fn programs(settings: &Settings, prepared: &Prepared) -> BTreeMap<String, String
         let modules = process.modules.iter().map(|module| module.binary.clone());
         modules.chain([process.executable.clone()])
     });
-    let check = settings.test.check.iter().flat_map(identity::files_of);
+    let check = settings.test.judging.check.iter();
+    let check = check.flat_map(identity::files_of);
     identity::contents(recorded.chain(check))
 }

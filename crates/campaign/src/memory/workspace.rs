@@ -132,7 +132,7 @@ impl<'s> Workspace<'s> {
                 other => TargetError::Server(other),
             })?;
         match ended.end {
-            RunEnd::Exited(0) => Ok(self.settings.test.ignored.strip(ended.stdout)),
+            RunEnd::Exited(0) => Ok(self.settings.test.judging.ignored.strip(ended.stdout)),
             end => Err(TargetError::Fails {
                 program: command.program(),
                 end: end.to_string(),
@@ -151,7 +151,7 @@ impl<'s> Workspace<'s> {
         }
         let second = outputs.pop().expect("two runs");
         let first = outputs.pop().expect("two runs");
-        let compared = self.settings.test.check.is_none();
+        let compared = self.settings.test.judging.check.is_none();
         match first_difference(&first, &second) {
             Some((line, a, b)) if compared => {
                 let text = |side: Option<&[u8]>| {

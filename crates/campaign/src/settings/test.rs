@@ -1,14 +1,15 @@
 //! Which crashes are tried, and how it is judged what they left.
 
 use std::num::NonZeroUsize;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crashpoint_blockdev::FileSystem;
+use crashpoint_check::engine::explore::Budget;
 use crashpoint_check::files::behaviours::Division;
 use crashpoint_check::process::output::Ignored;
-use crashpoint_search::workload::{self as search, KeySettings, OperationKind};
+use crashpoint_check::process::run as process;
+use crashpoint_search::workload::{self as search, OperationKind};
 use crashpoint_states::representative::Limits;
 
 use super::choice::choices;
@@ -79,17 +80,28 @@ impl Default for Representatives {
     }
 }
 
-/// How a target is tested.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TestSettings {
-    pub operations: usize,
-    pub seed: u64,
+/// Which operations run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkloadSettings {
     /// A list of operations, instead of a generated one.
     pub ops_file: Option<PathBuf>,
-    /// How many generated operations run at once.
-    pub threads: usize,
-    pub keys: KeySettings,
-    pub values: RangeInclusive<u64>,
+    /// What is generated; of which kinds, the target says.
+    pub generated: search::Settings,
+}
+
+impl WorkloadSettings {
+    /// What the generator needs to know.
+    pub fn generator(&self, kinds: &[OperationKind]) -> search::Settings {
+        search::Settings {
+            kinds: kinds.to_vec(),
+            ..self.generated.clone()
+        }
+    }
+}
+
+/// Which crash states are tried. The strategy `random` takes its seed from the workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrategySettings {
     /// The strategy; `None` for the default of the target.
     pub strategy: Option<Strategy>,
     pub bound: Option<u32>,
@@ -98,26 +110,147 @@ pub struct TestSettings {
     /// Violations of each kind that are tried before the kind is only sampled.
     pub per_kind: u64,
     pub representative: Representatives,
+}
+
+impl Default for StrategySettings {
+    fn default() -> StrategySettings {
+        StrategySettings {
+            strategy: None,
+            bound: None,
+            random_states: 20,
+            per_kind: 8,
+            representative: Representatives::default(),
+        }
+    }
+}
+
+/// How it is judged what a crash left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgingSettings {
     /// The oracle; `None` for output equivalence, or, with a checker, for the checker's verdict alone.
     pub oracle: Option<Oracle>,
     /// [`super::template::CHECK`] can be filled in.
     pub check: Option<Template>,
     /// Lines of output that do not count.
     pub ignored: Ignored,
+    /// Whether a state is taken to be judged that differs only in what was not read.
+    pub prune: bool,
+}
+
+impl Default for JudgingSettings {
+    fn default() -> JudgingSettings {
+        JudgingSettings {
+            oracle: None,
+            check: None,
+            ignored: Ignored::default(),
+            prune: true,
+        }
+    }
+}
+
+/// What happens after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AfterCrash {
     /// How many of the remaining operations run after recovery.
     pub suffix: usize,
+    /// Whether what was touched is asked for and removed.
     pub probe: bool,
     pub recovery: Recovery,
-    pub prune: bool,
-    /// The time limit of one check.
+}
+
+impl Default for AfterCrash {
+    fn default() -> AfterCrash {
+        AfterCrash {
+            suffix: 50,
+            probe: true,
+            recovery: Recovery::default(),
+        }
+    }
+}
+
+impl JudgingSettings {
+    /// A checker is written where outputs can't be compared, or mean nothing.
+    pub fn oracle(&self) -> Oracle {
+        let by_default = match self.check {
+            Some(_) => Oracle::None,
+            None => Oracle::Output,
+        };
+        self.oracle.unwrap_or(by_default)
+    }
+}
+
+/// What one check may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckLimits {
     pub timeout: Duration,
-    /// Bytes that one check may use.
+    /// Bytes of memory.
     pub memory: Option<u64>,
-    /// The most states in all.
+}
+
+impl Default for CheckLimits {
+    fn default() -> CheckLimits {
+        CheckLimits {
+            timeout: Duration::from_secs(5),
+            memory: Some(4 << 30),
+        }
+    }
+}
+
+/// What a check may print.
+const OUTPUT_BYTES: usize = 16 << 20;
+/// A file that a check writes may be this much larger than the largest that there was.
+const FILE_BYTES: u64 = 1 << 30;
+
+impl CheckLimits {
+    /// The limits of a check where files are as large as `largest_file` by themselves.
+    pub fn of_process(&self, largest_file: u64) -> process::Limits {
+        process::Limits {
+            time: self.timeout,
+            memory_bytes: self.memory.unwrap_or(0),
+            file_bytes: largest_file.saturating_add(FILE_BYTES),
+            processes: 0,
+            output_bytes: OUTPUT_BYTES,
+        }
+    }
+}
+
+/// How much is tried in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetSettings {
     pub states: Option<u64>,
     pub states_per_point: Option<u64>,
-    /// The most time in all.
     pub time: Option<Duration>,
+}
+
+impl Default for BudgetSettings {
+    fn default() -> BudgetSettings {
+        BudgetSettings {
+            states: Some(100_000),
+            states_per_point: Some(4096),
+            time: Some(Duration::from_secs(600)),
+        }
+    }
+}
+
+impl BudgetSettings {
+    pub fn of_exploration(&self) -> Budget {
+        Budget {
+            states: self.states.unwrap_or(0),
+            states_per_point: self.states_per_point.unwrap_or(0),
+            time: self.time,
+        }
+    }
+}
+
+/// How a target is tested.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TestSettings {
+    pub workload: WorkloadSettings,
+    pub strategies: StrategySettings,
+    pub after_crash: AfterCrash,
+    pub judging: JudgingSettings,
+    pub limits: CheckLimits,
+    pub budget: BudgetSettings,
     /// Checks that run at once; `None` for as many as there are cores.
     pub jobs: Option<NonZeroUsize>,
     /// The real file system on which findings about files are looked for.
@@ -128,63 +261,7 @@ pub struct TestSettings {
     pub accept_incomplete: bool,
 }
 
-impl Default for TestSettings {
-    fn default() -> TestSettings {
-        let generated = search::Settings::default();
-        TestSettings {
-            operations: generated.count,
-            seed: generated.seed,
-            ops_file: None,
-            threads: generated.at_once,
-            keys: generated.keys,
-            values: generated.values,
-            strategy: None,
-            bound: None,
-            random_states: 20,
-            per_kind: 8,
-            representative: Representatives::default(),
-            oracle: None,
-            check: None,
-            ignored: Ignored::default(),
-            suffix: 50,
-            probe: true,
-            recovery: Recovery::default(),
-            prune: true,
-            timeout: Duration::from_secs(5),
-            memory: Some(4 << 30),
-            states: Some(100_000),
-            states_per_point: Some(4096),
-            time: Some(Duration::from_secs(600)),
-            jobs: None,
-            confirm: None,
-            remarks: false,
-            accept_incomplete: false,
-        }
-    }
-}
-
 impl TestSettings {
-    /// A checker is written where outputs can't be compared, or mean nothing.
-    pub fn oracle(&self) -> Oracle {
-        let by_default = match self.check {
-            Some(_) => Oracle::None,
-            None => Oracle::Output,
-        };
-        self.oracle.unwrap_or(by_default)
-    }
-
-    /// What the generator needs to know.
-    pub fn generator(&self, kinds: &[OperationKind]) -> search::Settings {
-        search::Settings {
-            kinds: kinds.to_vec(),
-            count: self.operations,
-            seed: self.seed,
-            keys: self.keys.clone(),
-            values: self.values.clone(),
-            at_once: self.threads,
-        }
-    }
-
     /// How many checks run at once.
     pub fn workers(&self) -> usize {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);

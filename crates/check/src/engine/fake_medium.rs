@@ -11,7 +11,6 @@ use crashpoint_persist::graph::{Chain, Frontier, Implication, NodeId};
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub const BAD: &[u8] = b"bad";
 pub const OLD: &[u8] = b"old";
@@ -227,15 +226,8 @@ impl Checker for FakeChecker {
         phase: Phase,
         _: bool,
     ) -> Result<FinishedRun, CheckError> {
-        Ok(FinishedRun {
-            end: RunEnd::Exited(0),
-            stdout: (self.prints)(phase, &self.state.there(patch)).to_vec(),
-            stderr: Vec::new(),
-            notes: 0,
-            left_processes: false,
-            wall: Duration::ZERO,
-            processor: Duration::ZERO,
-        })
+        let printed = (self.prints)(phase, &self.state.there(patch)).to_vec();
+        Ok(FinishedRun::new(RunEnd::Exited(0), printed, Vec::new()))
     }
 
     fn reads(&self, _: &[ReadLocation]) -> Result<Option<Vec<ReadLocation>>, CheckError> {

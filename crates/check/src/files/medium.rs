@@ -105,11 +105,14 @@ impl<'a> FileMedium<'a> {
         versions.note(&before);
         for call in self.calls {
             let is_done = call.effects.iter().any(|effect| match effect.class() {
-                EffectClass::Names => {
-                    matches!(effect, Effect::Rename { .. } | Effect::Exchange { .. })
-                }
-                EffectClass::LastClose | EffectClass::Sync | EffectClass::Output => true,
-                EffectClass::New | EffectClass::Data | EffectClass::Attributes => false,
+                EffectClass::Moves
+                | EffectClass::LastClose
+                | EffectClass::Sync
+                | EffectClass::Output => true,
+                EffectClass::New
+                | EffectClass::Names
+                | EffectClass::Data
+                | EffectClass::Attributes => false,
             });
             if is_done {
                 versions.note(&content.whole(call.order));

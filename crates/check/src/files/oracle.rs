@@ -18,7 +18,6 @@ use crashpoint_persist::files::{Content, Object};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -135,15 +134,8 @@ impl<'a> Versions<'a> {
     /// As a check that ran would show it.
     pub fn check(&self, crashed: &Layout<'_>) -> FinishedRun {
         let wrong = self.judge(crashed);
-        FinishedRun {
-            end: RunEnd::Exited(i32::from(!wrong.is_empty())),
-            stdout: Vec::new(),
-            stderr: wrong.join("\n").into_bytes(),
-            notes: 0,
-            left_processes: false,
-            wall: Duration::ZERO,
-            processor: Duration::ZERO,
-        }
+        let end = RunEnd::Exited(i32::from(!wrong.is_empty()));
+        FinishedRun::new(end, Vec::new(), wrong.join("\n").into_bytes())
     }
 }
 

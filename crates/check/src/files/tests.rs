@@ -221,7 +221,7 @@ mod assumed {
     use crashpoint_persist::files::{MicroOpKind, Model};
     use crashpoint_persist::graph::NodeId;
     use crashpoint_trace::files::{
-        Before, Call, Effect, InodeId, InodeKind, Slot, StackId, Stream, SystemCall, Through,
+        Before, Call, Effect, InodeId, InodeKind, Slot, Stream, Through,
     };
     use std::ops::ControlFlow;
     use std::path::Path;
@@ -264,15 +264,7 @@ mod assumed {
                 bytes: b"saved\n",
             }]);
         }
-        let call = |(order, effects)| Call {
-            order,
-            process: 0,
-            thread: 0,
-            number: SystemCall(0),
-            stack: StackId(0),
-            text: "call()",
-            effects,
-        };
+        let call = |(order, effects)| Call::of_one_thread(order, "call()", effects);
         (0..).zip(effects).map(call).collect()
     }
 

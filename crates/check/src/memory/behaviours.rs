@@ -16,7 +16,7 @@ use crashpoint_states::representative::calls::{
 use crashpoint_states::representative::facts::{EventPart, Fact};
 use crashpoint_states::representative::objects::{self, Member, Update};
 use crashpoint_states::representative::{Facts, NEVER, PlanBuilder, RepresentativePlan};
-use crashpoint_trace::{ContextId, Event, EventKind, FileIndex, Recording, SiteId, StoreKind};
+use crashpoint_trace::{ContextId, Event, EventClass, FileIndex, Recording, SiteId, StoreKind};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash as _, Hasher as _};
@@ -202,38 +202,47 @@ impl Noted {
         if first < last {
             self.step(event, stack, first as u32..last as u32);
         }
-        if let EventKind::Flush {
-            kind: FlushKind::Clflush,
-            place,
-        } = event.kind
-        {
-            let line = LineId::of(place.pm);
-            let node = self.last.get(&line.number()).copied();
-            let flushed = self.flushed.entry(event.thread.0);
-            flushed.or_default().extend(node);
-        } else if let EventKind::Fence { .. } = event.kind {
-            self.flushed.remove(&event.thread.0);
-        }
-        if operations.sites.contains(&event.site) {
-            self.operation(event);
+        let is_operation = operations.sites.contains(&event.site);
+        match event.kind.class() {
+            EventClass::Flush {
+                kind: FlushKind::Clflush,
+                place,
+            } => {
+                let line = LineId::of(place.pm);
+                let node = self.last.get(&line.number()).copied();
+                let flushed = self.flushed.entry(event.thread.0);
+                flushed.or_default().extend(node);
+            }
+            EventClass::Fence(_) => {
+                self.flushed.remove(&event.thread.0);
+            }
+            EventClass::Call if is_operation => {
+                *self.depths.entry(event.thread.0).or_default() += 1;
+            }
+            EventClass::Return if is_operation => self.operation_returned(event),
+            EventClass::Call
+            | EventClass::Return
+            | EventClass::Flush {
+                kind: FlushKind::Clflushopt | FlushKind::Clwb,
+                ..
+            }
+            | EventClass::Write(_)
+            | EventClass::Msync { .. }
+            | EventClass::Other => {}
         }
     }
 
-    /// Counts the operations that are under way in a thread: `event` is at the call of one.
-    fn operation(&mut self, event: &Event<'_>) {
+    fn operation_returned(&mut self, event: &Event<'_>) {
         let depth = self.depths.entry(event.thread.0).or_default();
-        if let EventKind::Call { .. } = event.kind {
-            *depth += 1;
-        } else if let EventKind::Return { .. } = event.kind {
-            *depth = depth.saturating_sub(1);
-            if *depth == 0 {
-                self.acknowledged.push(event.order);
-                // One that runs beside it may not have begun.
-                let first = *self.first_thread.get_or_insert(event.thread.0);
-                if first != event.thread.0 && self.amid.len() < MAX_AMID {
-                    self.amid.push(event.order);
-                }
-            }
+        *depth = depth.saturating_sub(1);
+        if *depth > 0 {
+            return;
+        }
+        self.acknowledged.push(event.order);
+        // One that runs beside it may not have begun.
+        let first = *self.first_thread.get_or_insert(event.thread.0);
+        if first != event.thread.0 && self.amid.len() < MAX_AMID {
+            self.amid.push(event.order);
         }
     }
 

@@ -124,18 +124,9 @@ mod tests {
     use super::*;
     use crate::engine::crash_points::Phase;
     use crate::process::message::MessageKind;
-    use std::time::Duration;
 
     fn ended(end: RunEnd, stdout: &str) -> FinishedRun {
-        FinishedRun {
-            end,
-            stdout: stdout.into(),
-            stderr: Vec::new(),
-            notes: 0,
-            left_processes: false,
-            wall: Duration::ZERO,
-            processor: Duration::ZERO,
-        }
+        FinishedRun::new(end, stdout.into(), Vec::new())
     }
 
     fn references() -> References {

@@ -21,7 +21,7 @@ use crate::memory::plan::TestPlan;
 use crate::memory::timeline::Timeline;
 use crate::memory::worker::Worker;
 use crate::process::output::{first_difference, lines};
-use crate::process::run::{FinishedRun, RunEnd};
+use crate::process::run::{FinishedRun, RunEnd, RunTime};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -85,11 +85,16 @@ pub struct AllReferences {
     pub unjudged: Vec<Unjudged>,
     /// Runs that it took.
     pub runs: u64,
-    /// The longest of them, and the one that used a processor most.
-    pub slowest: Duration,
-    pub busiest: Duration,
-    /// The most that one of them printed, in bytes.
-    pub longest: usize,
+    pub most: MostOfRuns,
+}
+
+/// The most that any run without a crash took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MostOfRuns {
+    /// Of different runs, perhaps.
+    pub time: RunTime,
+    /// What was printed, in bytes.
+    pub output_bytes: usize,
 }
 
 /// The longest runs so far; times are in nanoseconds.
@@ -104,9 +109,9 @@ impl Longest {
     fn see(&self, ended: &FinishedRun) {
         let nanoseconds = |time: Duration| time.as_nanos() as u64;
         self.wall
-            .fetch_max(nanoseconds(ended.wall), Ordering::Relaxed);
+            .fetch_max(nanoseconds(ended.time.wall), Ordering::Relaxed);
         self.processor
-            .fetch_max(nanoseconds(ended.processor), Ordering::Relaxed);
+            .fetch_max(nanoseconds(ended.time.processor), Ordering::Relaxed);
         let printed = ended.stdout.len().max(ended.stderr.len());
         self.output_bytes.fetch_max(printed, Ordering::Relaxed);
     }
@@ -170,9 +175,13 @@ pub fn references(
     });
     let mut all = AllReferences {
         runs: tasks.iter().map(|task| 1 + u64::from(task.twice)).sum(),
-        slowest: Duration::from_nanos(longest.wall.into_inner()),
-        busiest: Duration::from_nanos(longest.processor.into_inner()),
-        longest: longest.output_bytes.into_inner(),
+        most: MostOfRuns {
+            time: RunTime {
+                wall: Duration::from_nanos(longest.wall.into_inner()),
+                processor: Duration::from_nanos(longest.processor.into_inner()),
+            },
+            output_bytes: longest.output_bytes.into_inner(),
+        },
         ..AllReferences::default()
     };
     let start = made.next().expect("there is a first task").reference;

@@ -291,13 +291,13 @@ impl<'s> Worker<'s> {
         self.manner.private = true;
         let private = self.run(&Patch::new(), suffix, false)?;
         self.manner.private = same(&private) && private.notes & NEEDS_SHARED == 0;
-        let small = private.processor.min(shared.processor);
+        let small = private.time.processor.min(shared.time.processor);
         if small >= WORTH_HUGE_PAGES && std::env::var_os(HUGE_PAGES.0).is_none() {
             self.manner.huge_pages = true;
             self.serve_again()?;
             let first = self.run(&Patch::new(), suffix, false)?;
             let second = self.run(&Patch::new(), suffix, false)?;
-            let huge = first.processor.min(second.processor);
+            let huge = first.time.processor.min(second.time.processor);
             if !same(&first) || !same(&second) || huge > small * 3 / 4 {
                 self.manner.huge_pages = false;
                 self.serve_again()?;

@@ -127,18 +127,9 @@ fn is_error_of_node(line: &str, rest: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn ended(stderr: &str, stdout: &str) -> FinishedRun {
-        FinishedRun {
-            end: RunEnd::Exited(1),
-            stdout: stdout.into(),
-            stderr: stderr.into(),
-            notes: 0,
-            left_processes: false,
-            wall: Duration::ZERO,
-            processor: Duration::ZERO,
-        }
+        FinishedRun::new(RunEnd::Exited(1), stdout.into(), stderr.into())
     }
 
     #[test]

@@ -40,6 +40,14 @@ pub enum RunEnd {
     TooMuchOutput,
 }
 
+/// How long a run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTime {
+    pub wall: Duration,
+    /// Of all its processes.
+    pub processor: Duration,
+}
+
 /// What a run did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedRun {
@@ -49,9 +57,21 @@ pub struct FinishedRun {
     /// Bits of [`serve::notes`].
     pub notes: u32,
     pub left_processes: bool,
-    pub wall: Duration,
-    /// Of all its processes.
-    pub processor: Duration,
+    pub time: RunTime,
+}
+
+impl FinishedRun {
+    /// A run of which no more is known than how it ended and what it printed.
+    pub fn new(end: RunEnd, stdout: Vec<u8>, stderr: Vec<u8>) -> FinishedRun {
+        FinishedRun {
+            end,
+            stdout,
+            stderr,
+            notes: 0,
+            left_processes: false,
+            time: RunTime::default(),
+        }
+    }
 }
 
 impl std::fmt::Display for RunEnd {

@@ -4,7 +4,7 @@
 //! Whatever the target does is an [`FinishedRun`]; errors are for targets that cannot be served at all.
 
 use super::patience::Patience;
-use super::run::{FinishedRun, Limits, RunEnd, drain};
+use super::run::{FinishedRun, Limits, RunEnd, RunTime, drain};
 use crate::process::launch::Command;
 use crate::process::wire;
 use crashpoint_abi::serve::{CANCEL, RUN, Reply, Request, VERSION, ended};
@@ -238,8 +238,10 @@ impl Server {
             stderr: outputs.stderr,
             notes: reply.notes,
             left_processes: reply.ended & ended::LEFTOVERS != 0,
-            wall: Duration::from_nanos(reply.wall_ns),
-            processor: Duration::from_micros(reply.user_us + reply.system_us),
+            time: RunTime {
+                wall: Duration::from_nanos(reply.wall_ns),
+                processor: Duration::from_micros(reply.user_us + reply.system_us),
+            },
         })
     }
 

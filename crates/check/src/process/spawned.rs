@@ -81,16 +81,10 @@ fn wait(child: &mut Child, limits: &Limits, began: Instant) -> Result<FinishedRu
             None => std::thread::sleep(POLL_INTERVAL),
         }
     };
-    Ok(FinishedRun {
-        end,
-        stdout: out,
-        stderr: err,
-        notes: 0,
-        left_processes: false,
-        wall: began.elapsed(),
-        // It is not asked for: whoever is started anew each time is bound by the clock.
-        processor: Duration::ZERO,
-    })
+    let mut ended = FinishedRun::new(end, out, err);
+    // The processor is not asked for: whoever is started anew each time is bound by the clock.
+    ended.time.wall = began.elapsed();
+    Ok(ended)
 }
 
 #[cfg(test)]

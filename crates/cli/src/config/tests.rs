@@ -4,7 +4,10 @@ use super::*;
 use crate::options::values::RecordLevel;
 use crashpoint_abi::Level;
 use crashpoint_blockdev::FileSystem;
-use crashpoint_campaign::settings::{Oracle, Recovery, Representatives, Strategy, TestSettings};
+use crashpoint_campaign::settings::{
+    AfterCrash, BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives,
+    Strategy, StrategySettings, TestSettings, WorkloadSettings,
+};
 use crashpoint_check::process::output::Ignored;
 use crashpoint_persist::memory::Model;
 
@@ -171,46 +174,61 @@ fn every_key_of_a_test_is_understood() {
         ]
     );
     let expected = TestSettings {
-        operations: 20,
-        seed: 9,
-        ops_file: Some(folder.join("my.ops")),
-        threads: 2,
-        keys: crashpoint_search::workload::KeySettings {
-            range: 1..=100,
-            distinct: Some(10),
+        workload: WorkloadSettings {
+            ops_file: Some(folder.join("my.ops")),
+            generated: crashpoint_search::workload::Settings {
+                count: 20,
+                seed: 9,
+                at_once: 2,
+                keys: crashpoint_search::workload::KeySettings {
+                    range: 1..=100,
+                    distinct: Some(10),
+                },
+                values: 5..=6,
+                kinds: Vec::new(),
+            },
         },
-        values: 5..=6,
-        strategy: Some(Strategy::Bounded),
-        bound: Some(3),
-        random_states: 7,
-        per_kind: 3,
-        representative: Representatives {
-            sets: 4,
-            gap: 5,
-            neighbours: 2,
-            round: 6,
+        strategies: StrategySettings {
+            strategy: Some(Strategy::Bounded),
+            bound: Some(3),
+            random_states: 7,
+            per_kind: 3,
+            representative: Representatives {
+                sets: 4,
+                gap: 5,
+                neighbours: 2,
+                round: 6,
+            },
         },
-        oracle: None,
-        check: test.check.clone(),
-        ignored: Ignored(vec!["recovered *".to_owned()]),
-        suffix: 5,
-        probe: false,
-        recovery: Recovery::Crash,
-        prune: false,
-        timeout: std::time::Duration::from_millis(200),
-        memory: None,
-        states: None,
-        states_per_point: Some(8),
-        time: None,
+        judging: JudgingSettings {
+            oracle: None,
+            check: test.judging.check.clone(),
+            ignored: Ignored(vec!["recovered *".to_owned()]),
+            prune: false,
+        },
+        after_crash: AfterCrash {
+            suffix: 5,
+            probe: false,
+            recovery: Recovery::Crash,
+        },
+        limits: CheckLimits {
+            timeout: std::time::Duration::from_millis(200),
+            memory: None,
+        },
+        budget: BudgetSettings {
+            states: None,
+            states_per_point: Some(8),
+            time: None,
+        },
         jobs: std::num::NonZeroUsize::new(2),
         confirm: Some(FileSystem::Xfs),
         remarks: true,
         accept_incomplete: true,
     };
-    assert!(test.check.is_some());
+    assert!(test.judging.check.is_some());
     assert_eq!(*test, expected);
     assert_eq!(test.workers(), 2);
-    assert_eq!(test.generator(&settings.operations).count, 20);
+    assert_eq!(test.workload.generator(&settings.operations).count, 20);
 }
 
 #[test]
@@ -312,38 +330,53 @@ fn options_of_a_test_win_over_the_file() {
     let (settings, baseline) = for_line(WHOLE, line).unwrap();
     assert_eq!(baseline, Some("b".into()));
     let expected = TestSettings {
-        operations: 3,
-        seed: 4,
-        ops_file: Some("o".into()),
-        threads: 3,
-        strategy: Some(Strategy::Random),
-        bound: Some(1),
-        random_states: 2,
-        per_kind: 5,
-        representative: Representatives {
-            sets: 1,
-            gap: 2,
-            neighbours: 3,
-            round: 4,
+        workload: WorkloadSettings {
+            ops_file: Some("o".into()),
+            generated: crashpoint_search::workload::Settings {
+                count: 3,
+                seed: 4,
+                at_once: 3,
+                keys: settings.test.workload.generated.keys.clone(),
+                values: 5..=6,
+                kinds: Vec::new(),
+            },
         },
-        oracle: Some(Oracle::Output),
-        check: settings.test.check.clone(),
-        ignored: Ignored(vec!["a".to_owned(), "b*".to_owned()]),
-        suffix: 6,
-        probe: false,
-        recovery: Recovery::Once,
-        prune: false,
-        timeout: std::time::Duration::from_secs(3),
-        memory: Some(1 << 30),
-        states: Some(5),
-        states_per_point: None,
-        time: Some(std::time::Duration::from_secs(120)),
+        strategies: StrategySettings {
+            strategy: Some(Strategy::Random),
+            bound: Some(1),
+            random_states: 2,
+            per_kind: 5,
+            representative: Representatives {
+                sets: 1,
+                gap: 2,
+                neighbours: 3,
+                round: 4,
+            },
+        },
+        judging: JudgingSettings {
+            oracle: Some(Oracle::Output),
+            check: settings.test.judging.check.clone(),
+            ignored: Ignored(vec!["a".to_owned(), "b*".to_owned()]),
+            prune: false,
+        },
+        after_crash: AfterCrash {
+            suffix: 6,
+            probe: false,
+            recovery: Recovery::Once,
+        },
+        limits: CheckLimits {
+            timeout: std::time::Duration::from_secs(3),
+            memory: Some(1 << 30),
+        },
+        budget: BudgetSettings {
+            states: Some(5),
+            states_per_point: None,
+            time: Some(std::time::Duration::from_secs(120)),
+        },
         jobs: None,
         confirm: Some(FileSystem::Btrfs),
         remarks: true,
         accept_incomplete: false,
-        keys: settings.test.keys.clone(),
-        values: 5..=6,
     };
     assert_eq!(settings.test, expected);
     assert!(settings.test.workers() >= 1);
@@ -367,6 +400,6 @@ fn a_test_without_a_target_or_operations_says_what_is_missing() {
     let (fixed, baseline) = for_line("", "--write-baseline -- ./a {pool}").unwrap();
     assert_eq!(baseline, Some("crashpoint.baseline".into()));
     assert_eq!(fixed.target.operation, ["crashpoint_apply"]);
-    assert_eq!(fixed.test.oracle(), Oracle::Output);
+    assert_eq!(fixed.test.judging.oracle(), Oracle::Output);
     assert!(for_line(weightless, "--ops-file x").is_ok());
 }

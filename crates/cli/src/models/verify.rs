@@ -87,7 +87,7 @@ fn line(verified: &Verified) -> String {
             };
             format!(
                 "{} of {} states seen{holes}, {} images",
-                comparison.seen, comparison.allowed, comparison.images
+                comparison.seen, comparison.allowed, comparison.looked_at.images
             )
         }
     };
@@ -151,8 +151,8 @@ struct Totals {
 impl Totals {
     fn add(&mut self, comparison: &Comparison) {
         self.tests += 1;
-        self.recordings += comparison.recordings;
-        self.images += comparison.images;
+        self.recordings += comparison.looked_at.recordings;
+        self.images += comparison.looked_at.images;
         self.seen += comparison.seen;
         self.allowed += comparison.allowed;
         self.holes += comparison.holes.len();
@@ -169,8 +169,11 @@ fn details(verified: &Verified, comparison: &Comparison, unseen: bool) -> String
         let more = comparison.holes.len() - MOST_STATES;
         text += &format!("  {name}: and {more} more that are forbidden\n");
     }
-    if let Some(reason) = &comparison.reason {
-        text += &format!("  {name}: {} images broken: {reason}\n", comparison.broken);
+    if let Some(reason) = &comparison.looked_at.reason {
+        text += &format!(
+            "  {name}: {} images broken: {reason}\n",
+            comparison.looked_at.broken
+        );
     }
     if unseen {
         for state in comparison.unseen.iter().take(MOST_STATES) {

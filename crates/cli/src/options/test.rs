@@ -4,9 +4,12 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crashpoint_campaign::settings::{Oracle, Recovery, Representatives, Strategy, TestSettings};
+use crashpoint_campaign::settings::{
+    AfterCrash, BudgetSettings, CheckLimits, JudgingSettings, Oracle, Recovery, Representatives,
+    Strategy, StrategySettings, TestSettings, WorkloadSettings,
+};
 use crashpoint_check::process::output::Ignored;
-use crashpoint_search::workload::KeySettings;
+use crashpoint_search::workload::{KeySettings, Settings as Generated};
 
 use super::options;
 use super::values::{
@@ -205,41 +208,60 @@ impl TestOptions {
 
     pub fn resolve(self) -> TestSettings {
         let base = TestSettings::default();
-        let representative = base.representative;
+        let (generated, strategies) = (base.workload.generated, base.strategies);
+        let (after_crash, limits, budget) = (base.after_crash, base.limits, base.budget);
+        let representative = strategies.representative;
         TestSettings {
-            operations: self.operations.unwrap_or(base.operations),
-            seed: self.seed.unwrap_or(base.seed),
-            ops_file: self.ops_file,
-            threads: self.threads.map_or(base.threads, |threads| threads.0),
-            keys: KeySettings {
-                range: self.keys.map_or(base.keys.range, |keys| keys.0),
-                distinct: self.distinct_keys,
+            workload: WorkloadSettings {
+                ops_file: self.ops_file,
+                generated: Generated {
+                    count: self.operations.unwrap_or(generated.count),
+                    seed: self.seed.unwrap_or(generated.seed),
+                    keys: KeySettings {
+                        range: self.keys.map_or(generated.keys.range, |keys| keys.0),
+                        distinct: self.distinct_keys,
+                    },
+                    values: self.values.map_or(generated.values, |values| values.0),
+                    at_once: self.threads.map_or(generated.at_once, |threads| threads.0),
+                    kinds: Vec::new(),
+                },
             },
-            values: self.values.map_or(base.values, |values| values.0),
-            strategy: self.strategy.map(|strategy| strategy.0),
-            bound: self.bound,
-            random_states: self.random_states.unwrap_or(base.random_states),
-            per_kind: self.per_kind.unwrap_or(base.per_kind),
-            representative: Representatives {
-                sets: self.sets.unwrap_or(representative.sets),
-                gap: self.gap.unwrap_or(representative.gap),
-                neighbours: self.neighbours.unwrap_or(representative.neighbours),
-                round: self.round.unwrap_or(representative.round),
+            strategies: StrategySettings {
+                strategy: self.strategy.map(|strategy| strategy.0),
+                bound: self.bound,
+                random_states: self.random_states.unwrap_or(strategies.random_states),
+                per_kind: self.per_kind.unwrap_or(strategies.per_kind),
+                representative: Representatives {
+                    sets: self.sets.unwrap_or(representative.sets),
+                    gap: self.gap.unwrap_or(representative.gap),
+                    neighbours: self.neighbours.unwrap_or(representative.neighbours),
+                    round: self.round.unwrap_or(representative.round),
+                },
             },
-            oracle: self.oracle.map(|oracle| oracle.0),
-            check: self.check.map(|check| check.0),
-            ignored: Ignored(self.ignore),
-            suffix: self.suffix.unwrap_or(base.suffix),
-            probe: self.probe.unwrap_or(base.probe),
-            recovery: self.recovery.map_or(base.recovery, |recovery| recovery.0),
-            prune: self.prune.unwrap_or(base.prune),
-            timeout: self.timeout.map_or(base.timeout, |timeout| timeout.0),
-            memory: self.memory.map_or(base.memory, |size| limit(size.0)),
-            states: self.states.map_or(base.states, limit),
-            states_per_point: self.states_per_point.map_or(base.states_per_point, limit),
-            time: self.time.map_or(base.time, |time| {
-                (time.0 > Duration::ZERO).then_some(time.0)
-            }),
+            after_crash: AfterCrash {
+                suffix: self.suffix.unwrap_or(after_crash.suffix),
+                probe: self.probe.unwrap_or(after_crash.probe),
+                recovery: self
+                    .recovery
+                    .map_or(after_crash.recovery, |recovery| recovery.0),
+            },
+            judging: JudgingSettings {
+                oracle: self.oracle.map(|oracle| oracle.0),
+                check: self.check.map(|check| check.0),
+                ignored: Ignored(self.ignore),
+                prune: self.prune.unwrap_or(base.judging.prune),
+            },
+            limits: CheckLimits {
+                timeout: self.timeout.map_or(limits.timeout, |timeout| timeout.0),
+                memory: self.memory.map_or(limits.memory, |size| limit(size.0)),
+            },
+            budget: BudgetSettings {
+                states: self.states.map_or(budget.states, limit),
+                states_per_point: self.states_per_point.map_or(budget.states_per_point, limit),
+                time: self.time.map_or(budget.time, |time| {
+                    (time.0 > Duration::ZERO).then_some(time.0)
+                }),
+            },
             jobs: self.jobs.and_then(NonZeroUsize::new),
             confirm: self.confirm.map(|file_system| file_system.0),
             remarks: self.remarks.unwrap_or(base.remarks),
@@ -257,29 +279,31 @@ mod tests {
     #[test]
     fn the_defaults_that_help_texts_name_are_true() {
         let settings = TestSettings::default();
-        let representative = settings.representative;
+        let (generated, strategies) = (settings.workload.generated, settings.strategies);
+        let (limits, budget) = (settings.limits, settings.budget);
+        let representative = strategies.representative;
         let range = |range: &RangeInclusive<u64>| format!("{}..{}", range.start(), range.end());
         let some = |limit: Option<u64>| limit.map_or(0, |limit| limit).to_string();
         for (field, default) in [
-            ("operations", settings.operations.to_string()),
-            ("seed", settings.seed.to_string()),
-            ("threads", settings.threads.to_string()),
-            ("keys", range(&settings.keys.range)),
-            ("values", range(&settings.values)),
-            ("random_states", settings.random_states.to_string()),
-            ("per_kind", settings.per_kind.to_string()),
+            ("operations", generated.count.to_string()),
+            ("seed", generated.seed.to_string()),
+            ("threads", generated.at_once.to_string()),
+            ("keys", range(&generated.keys.range)),
+            ("values", range(&generated.values)),
+            ("random_states", strategies.random_states.to_string()),
+            ("per_kind", strategies.per_kind.to_string()),
             ("sets", representative.sets.to_string()),
             ("gap", representative.gap.to_string()),
             ("neighbours", representative.neighbours.to_string()),
             ("round", representative.round.to_string()),
-            ("suffix", settings.suffix.to_string()),
-            ("timeout", format!("{}s", settings.timeout.as_secs())),
-            ("memory", format!("{}G", settings.memory.unwrap_or(0) >> 30)),
-            ("states", some(settings.states)),
-            ("states_per_point", some(settings.states_per_point)),
+            ("suffix", settings.after_crash.suffix.to_string()),
+            ("timeout", format!("{}s", limits.timeout.as_secs())),
+            ("memory", format!("{}G", limits.memory.unwrap_or(0) >> 30)),
+            ("states", some(budget.states)),
+            ("states_per_point", some(budget.states_per_point)),
             (
                 "time",
-                format!("{}m", settings.time.unwrap_or_default().as_secs() / 60),
+                format!("{}m", budget.time.unwrap_or_default().as_secs() / 60),
             ),
         ] {
             let fields = TestOptions::FIELDS.iter().zip(TestOptions::DOCUMENTATION);

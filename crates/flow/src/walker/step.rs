@@ -171,6 +171,7 @@ impl<'p, A: Analysis, F: Iterator<Item = FlowEvent>> Thread<'_, 'p, '_, '_, A, F
                 OpClass::Value => self.compute(inst)?,
                 OpClass::Write(_)
                 | OpClass::Memory
+                | OpClass::Persist
                 | OpClass::Call
                 | OpClass::Terminator
                 | OpClass::Opaque => return Err(Lost),

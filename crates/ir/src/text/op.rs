@@ -89,7 +89,7 @@ impl<'a> Writer<'a> {
     pub(super) fn write(&self, to: &mut Formatter<'_>) -> fmt::Result {
         let op = &self.inst.op;
         match op.class() {
-            OpClass::Write(_) | OpClass::Memory => self.memory(to, op),
+            OpClass::Write(_) | OpClass::Memory | OpClass::Persist => self.memory(to, op),
             OpClass::Value => self.value(to, op),
             OpClass::Call | OpClass::Terminator | OpClass::Opaque => self.control(to, op),
         }

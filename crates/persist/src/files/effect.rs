@@ -1,7 +1,7 @@
 //! What one node does to a name or to a file, kept or lost.
 
 use super::STALE_BYTE;
-use super::op::{BLOCK_BYTES, Class, MicroOpKind};
+use super::op::{BLOCK_BYTES, Class, MicroOpKind, NewHolder, Touched};
 use super::tree::Object;
 use crashpoint_trace::files::{Allocation, InodeId, Slot};
 
@@ -11,47 +11,17 @@ pub(super) fn rename_slot(
     slot: Slot<'_>,
     value: Option<InodeId>,
 ) -> Option<InodeId> {
-    let without = |inode: InodeId| value.filter(|value| *value != inode);
-    match *kind {
-        MicroOpKind::Link { inode, .. } | MicroOpKind::ExchangeHalf { inode, .. } => Some(inode),
-        MicroOpKind::Unlink { inode, .. } => without(inode),
-        MicroOpKind::Rename {
-            from, to, inode, ..
-        } => {
-            if slot == to {
-                Some(inode)
-            } else if slot == from {
-                // Somebody else may have taken the old name.
-                without(inode)
-            } else {
-                value
-            }
-        }
-        MicroOpKind::RenameTarget { to, inode, .. } => {
-            if slot == to {
-                Some(inode)
-            } else {
-                value
-            }
-        }
-        MicroOpKind::RenameSource { inode, .. } => without(inode),
-        MicroOpKind::Exchange {
-            first,
-            first_inode,
-            second_inode,
-            ..
-        } => {
-            if slot == first {
-                Some(second_inode)
-            } else {
-                Some(first_inode)
-            }
-        }
-        // What changes no names.
-        _ => {
-            debug_assert!(!kind.is_namespace());
-            value
-        }
+    let Touched::Names(first, second) = kind.touched() else {
+        return value;
+    };
+    // Of a file that is renamed to its own name, the new name counts.
+    let mut changes = second.into_iter().chain([first]);
+    match changes.find(|change| change.slot == slot) {
+        Some(change) => match change.to {
+            NewHolder::Inode(inode) => Some(inode),
+            NewHolder::NoLonger(inode) => value.filter(|value| *value != inode),
+        },
+        None => value,
     }
 }
 
@@ -92,8 +62,10 @@ pub(super) fn change<'a>(kind: &MicroOpKind<'a>, object: &mut Object<'a>) {
             };
         }
         MicroOpKind::SetMode { mode, .. } => object.mode = mode,
-        // What changes no file itself.
-        _ => debug_assert!(!kind.is_content()),
+        other => match other.touched() {
+            Touched::Nothing | Touched::Names(..) => {}
+            Touched::Content(..) => unreachable!("what changes a file is listed above"),
+        },
     }
 }
 

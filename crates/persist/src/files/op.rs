@@ -146,8 +146,30 @@ pub enum MicroOpKind<'a> {
 pub(super) enum Touched<'a> {
     /// Nothing that a crash could lose: it is never pending.
     Nothing,
-    Names(Slot<'a>, Option<Slot<'a>>),
-    Content(InodeId),
+    Names(NameChange<'a>, Option<NameChange<'a>>),
+    /// A file itself; `None`: its attributes, neither its data nor its size.
+    Content(InodeId, Option<ChangedRange>),
+}
+
+/// What becomes of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NameChange<'a> {
+    pub slot: Slot<'a>,
+    pub to: NewHolder,
+}
+
+/// Whose a name is from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NewHolder {
+    Inode(InodeId),
+    /// Nobody's, unless somebody else than this inode has taken it.
+    NoLonger(InodeId),
+}
+
+impl NewHolder {
+    fn of<'a>(self, slot: Slot<'a>) -> NameChange<'a> {
+        NameChange { slot, to: self }
+    }
 }
 
 /// What a micro-operation changes of a file's data or size.
@@ -158,24 +180,62 @@ pub(super) struct ChangedRange {
     pub size_behind: Option<u64>,
 }
 
+impl Touched<'_> {
+    fn range(inode: InodeId, first_byte: u64, size_behind: Option<u64>) -> Self {
+        let range = ChangedRange {
+            first_byte,
+            size_behind,
+        };
+        Touched::Content(inode, Some(range))
+    }
+}
+
 impl<'a> MicroOpKind<'a> {
     /// What it changes.
     pub(super) fn touched(&self) -> Touched<'a> {
         match *self {
             MicroOpKind::Create { .. } | MicroOpKind::Reserved { .. } => Touched::Nothing,
-            MicroOpKind::Link { slot, .. }
-            | MicroOpKind::Unlink { slot, .. }
-            | MicroOpKind::ExchangeHalf { slot, .. } => Touched::Names(slot, None),
-            MicroOpKind::Rename { from, to, .. } => Touched::Names(from, Some(to)),
-            MicroOpKind::RenameTarget { to, .. } => Touched::Names(to, None),
-            MicroOpKind::RenameSource { from, .. } => Touched::Names(from, None),
-            MicroOpKind::Exchange { first, second, .. } => Touched::Names(first, Some(second)),
-            MicroOpKind::Write { inode, .. }
-            | MicroOpKind::Grow { inode, .. }
-            | MicroOpKind::Shrink { inode, .. }
-            | MicroOpKind::Allocate { inode, .. }
-            | MicroOpKind::SetXattr { inode, .. }
-            | MicroOpKind::SetMode { inode, .. } => Touched::Content(inode),
+            MicroOpKind::Link { slot, inode } | MicroOpKind::ExchangeHalf { slot, inode } => {
+                Touched::Names(NewHolder::Inode(inode).of(slot), None)
+            }
+            MicroOpKind::Unlink { slot, inode } => {
+                Touched::Names(NewHolder::NoLonger(inode).of(slot), None)
+            }
+            MicroOpKind::Rename {
+                from, to, inode, ..
+            } => Touched::Names(
+                NewHolder::NoLonger(inode).of(from),
+                Some(NewHolder::Inode(inode).of(to)),
+            ),
+            MicroOpKind::RenameTarget { to, inode, .. } => {
+                Touched::Names(NewHolder::Inode(inode).of(to), None)
+            }
+            MicroOpKind::RenameSource { from, inode, .. } => {
+                Touched::Names(NewHolder::NoLonger(inode).of(from), None)
+            }
+            MicroOpKind::Exchange {
+                first,
+                first_inode,
+                second,
+                second_inode,
+            } => Touched::Names(
+                NewHolder::Inode(second_inode).of(first),
+                Some(NewHolder::Inode(first_inode).of(second)),
+            ),
+            MicroOpKind::Write {
+                inode,
+                offset,
+                grow,
+                ..
+            } => Touched::range(inode, offset, grow.map(|grow| grow.to)),
+            MicroOpKind::Grow { inode, from, to } => Touched::range(inode, from, Some(to)),
+            MicroOpKind::Shrink { inode, to, .. } => Touched::range(inode, to, None),
+            MicroOpKind::Allocate {
+                inode, offset, to, ..
+            } => Touched::range(inode, offset, Some(to)),
+            MicroOpKind::SetXattr { inode, .. } | MicroOpKind::SetMode { inode, .. } => {
+                Touched::Content(inode, None)
+            }
         }
     }
 
@@ -186,7 +246,7 @@ impl<'a> MicroOpKind<'a> {
 
     /// Whether it changes a file itself: its data, its size, its attributes.
     pub fn is_content(&self) -> bool {
-        matches!(self.touched(), Touched::Content(_))
+        matches!(self.touched(), Touched::Content(..))
     }
 
     /// Whether nobody can lose it: it is never pending and never told to be durable.
@@ -196,7 +256,7 @@ impl<'a> MicroOpKind<'a> {
 
     /// Whether it changes an attribute of a file: neither its data nor its size.
     pub(super) fn is_attribute(&self) -> bool {
-        self.is_content() && self.range().is_none()
+        matches!(self.touched(), Touched::Content(_, None))
     }
 
     /// The names that the call changes of which this is a part: both, of half a rename.
@@ -207,24 +267,17 @@ impl<'a> MicroOpKind<'a> {
             return [Some(from), Some(to)];
         }
         match self.touched() {
-            Touched::Names(first, second) => [Some(first), second],
-            Touched::Nothing | Touched::Content(_) => [None, None],
+            Touched::Names(first, second) => [Some(first.slot), second.map(|second| second.slot)],
+            Touched::Nothing | Touched::Content(..) => [None, None],
         }
     }
 
     /// What it changes of a file's data or size.
     pub(super) fn range(&self) -> Option<ChangedRange> {
-        let (first_byte, size_behind) = match *self {
-            MicroOpKind::Write { offset, grow, .. } => (offset, grow.map(|grow| grow.to)),
-            MicroOpKind::Allocate { offset, to, .. } => (offset, Some(to)),
-            MicroOpKind::Grow { from, to, .. } => (from, Some(to)),
-            MicroOpKind::Shrink { to, .. } => (to, None),
-            _ => return None,
-        };
-        Some(ChangedRange {
-            first_byte,
-            size_behind,
-        })
+        match self.touched() {
+            Touched::Content(_, range) => range,
+            Touched::Nothing | Touched::Names(..) => None,
+        }
     }
 
     /// The file or directory that it is about; of an exchange, the first.
@@ -255,8 +308,8 @@ impl<'a> MicroOpKind<'a> {
             return to.directory;
         }
         match self.touched() {
-            Touched::Names(slot, _) => slot.directory,
-            Touched::Nothing | Touched::Content(_) => self.inode(),
+            Touched::Names(first, _) => first.slot.directory,
+            Touched::Nothing | Touched::Content(..) => self.inode(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::graph::Walker as _;
 use crashpoint_trace::files::{
-    Before, Call, Effect, Initial, InodeId, InodeKind, Slot, StackId, SyncKind, SystemCall, Through,
+    Before, Call, Effect, Initial, InodeId, InodeKind, Slot, SyncKind, Through,
 };
 use std::collections::BTreeSet;
 
@@ -22,15 +22,7 @@ fn folder() -> Initial<'static> {
 }
 
 fn call<'a>(order: u64, effects: Vec<Effect<'a>>) -> Call<'a> {
-    Call {
-        order,
-        process: 0,
-        thread: 0,
-        number: SystemCall(0),
-        stack: StackId(0),
-        text: "",
-        effects,
-    }
+    Call::of_one_thread(order, "", effects)
 }
 
 /// All trees that a crash at the end may leave.

@@ -139,11 +139,11 @@ impl<'a> Trees<'a> {
         match kind.touched() {
             Touched::Nothing => {}
             Touched::Names(first, second) => {
-                for slot in [Some(first), second].into_iter().flatten() {
-                    add(self.slots.entry(slot).or_default());
+                for change in [Some(first), second].into_iter().flatten() {
+                    add(self.slots.entry(change.slot).or_default());
                 }
             }
-            Touched::Content(inode) => {
+            Touched::Content(inode, _) => {
                 if let Some(file) = self.files.get_mut(&inode) {
                     add(&mut file.window);
                 }
@@ -163,7 +163,7 @@ impl<'a> Trees<'a> {
                         self.settle_slot(slot, *node, nodes);
                     }
                 }
-                Touched::Nothing | Touched::Content(_) => {
+                Touched::Nothing | Touched::Content(..) => {
                     self.settle_file(kind.inode(), *node, nodes);
                 }
             }

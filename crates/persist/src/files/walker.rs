@@ -398,7 +398,10 @@ impl<'a> Walker for FileWalker<'a> {
                 self.covers(*sync) || writes && !matches!(sync, SyncKind::WriteOut { .. })
             }
             change => match change.class() {
-                EffectClass::Names | EffectClass::Data | EffectClass::Attributes => {
+                EffectClass::Names
+                | EffectClass::Moves
+                | EffectClass::Data
+                | EffectClass::Attributes => {
                     writes = !begun;
                     false
                 }

@@ -7,7 +7,8 @@ use super::{LineId, pieces};
 use crate::graph::{Chain, Fed, Frontier, NodeId, Walker};
 use crashpoint_abi::CACHE_LINE_BYTES;
 use crashpoint_trace::{
-    Event, EventKind, FenceKind, FileIndex, FlushKind, PmAddress, StoreKind, ThreadIndex,
+    Event, EventClass, EventKind, FenceKind, FileIndex, FlushKind, PmAddress, StoreKind,
+    ThreadIndex,
 };
 use smallvec::SmallVec;
 
@@ -264,14 +265,19 @@ impl Walker for MemoryWalker {
     }
 
     fn completes(&self, event: &Event<'_>) -> bool {
-        // Only fences and msync wait for what was sent; `begin` says what every kind does.
-        if let EventKind::Msync { place, length } = event.kind {
-            return !self.in_range(place.pm, length).is_empty();
+        match event.kind.class() {
+            EventClass::Fence(_) => {
+                let sent = self.sent.get(event.thread.index());
+                let mut sent = sent.into_iter().flatten();
+                sent.any(|up_to| self.chains.is_pending(*up_to))
+            }
+            EventClass::Msync { place, length } => !self.in_range(place.pm, length).is_empty(),
+            EventClass::Write(_)
+            | EventClass::Flush { .. }
+            | EventClass::Call
+            | EventClass::Return
+            | EventClass::Other => false,
         }
-        let sent = self.sent.get(event.thread.index());
-        let mut sent = sent.into_iter().flatten();
-        matches!(event.kind, EventKind::Fence { .. })
-            && sent.any(|up_to| self.chains.is_pending(*up_to))
     }
 
     fn nodes(&self) -> &[Node] {

@@ -135,15 +135,28 @@ impl PendingCall {
 
     /// Whether a call that is cut off may have changed something that is not looked at afterwards.
     fn may_have_changed(&self) -> bool {
-        !matches!(
-            self,
+        match self {
+            // Names, contents, attributes.
+            PendingCall::Open(_)
+            | PendingCall::Create(_)
+            | PendingCall::Link(_)
+            | PendingCall::Unlink(_)
+            | PendingCall::Rename(_)
+            | PendingCall::Write(_)
+            | PendingCall::Move(_)
+            | PendingCall::Clone(_)
+            | PendingCall::Resize(_)
+            | PendingCall::Remap(_)
+            | PendingCall::Remove(_)
+            | PendingCall::Attribute(_)
+            | PendingCall::Xattr(_) => true,
             PendingCall::Output(_)
-                | PendingCall::Duplicate(_)
-                | PendingCall::SetFlags(_)
-                | PendingCall::PathBase
-                | PendingCall::Sync(_)
-                | PendingCall::Map(_)
-        )
+            | PendingCall::Duplicate(_)
+            | PendingCall::SetFlags(_)
+            | PendingCall::PathBase
+            | PendingCall::Sync(_)
+            | PendingCall::Map(_) => false,
+        }
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::{LitmusFile, LitmusOp, WriteFlags};
 use crashpoint_trace::files::{
-    Allocation, Before, Call, Effect, Initial, InodeId, InodeKind, Slot, StackId, SyncKind,
-    SystemCall, Through,
+    Allocation, Before, Call, Effect, Initial, InodeId, InodeKind, Slot, SyncKind, Through,
 };
 use std::collections::BTreeMap;
 
@@ -252,15 +251,10 @@ pub(super) fn calls<'a>(
     };
     let mut world = World::of(start);
     let calls = (1..).zip(program.iter().zip(texts));
-    let calls = calls.map(|(order, (op, text))| Call {
-        order,
-        process: 0,
-        thread: 0,
-        number: SystemCall(0),
-        stack: StackId(0),
-        text,
-        effects: effects(&mut world, op, |inode| bytes(start, inode))
-            .expect("the program was checked when it was read"),
+    let calls = calls.map(|(order, (op, text))| {
+        let effects = effects(&mut world, op, |inode| bytes(start, inode));
+        let effects = effects.expect("the program was checked when it was read");
+        Call::of_one_thread(order, text, effects)
     });
     (before, calls.collect())
 }

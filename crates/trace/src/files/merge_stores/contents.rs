@@ -1,6 +1,6 @@
 //! What mapped files hold, as calls and stores go by.
 
-use crate::files::{Allocation, Before, Effect, EffectClass, InodeId};
+use crate::files::{Allocation, Before, Effect, InodeId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
@@ -114,7 +114,7 @@ impl Contents {
                     allocate(content, *offset as usize, *length as usize, *what);
                 }
             }
-            other => assert_ne!(other.class(), EffectClass::Data, "data changes here too"),
+            other => assert!(!other.changes_data(), "what changes data is listed above"),
         }
     }
 
