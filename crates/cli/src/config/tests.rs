@@ -376,7 +376,7 @@ fn options_of_a_test_win_over_the_file() {
         jobs: None,
         confirm: Some(FileSystem::Btrfs),
         remarks: true,
-        accept_incomplete: false,
+        accept_incomplete: true,
     };
     assert_eq!(settings.test, expected);
     assert!(settings.test.workers() >= 1);
