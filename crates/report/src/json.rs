@@ -34,8 +34,11 @@ struct Document<'a> {
     findings: Vec<Finding<'a>>,
     problems: &'a [String],
     counts: Counts<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    test: Option<crash::Test<'a>>,
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "crash::test"
+    )]
+    test: Option<&'a finding::TestFigures>,
 }
 
 #[derive(Serialize)]
@@ -156,7 +159,7 @@ impl<'a> From<&'a Report> for Document<'a> {
                 occurrences: report.findings.iter().map(|finding| finding.count).sum(),
                 by_rule,
             },
-            test: report.test.as_ref().map(crash::Test::from),
+            test: report.test.as_ref(),
         }
     }
 }
