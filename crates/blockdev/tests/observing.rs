@@ -48,7 +48,8 @@ fn states(file_system: FileSystem) -> BTreeSet<String> {
     });
     let observed = observed.expect("it can be done here");
     let observed = observed.expect("the program works");
-    assert_eq!(observed.looked_at.broken, 0, "{:?}", observed.looked_at.reason);
+    let looked_at = &observed.looked_at;
+    assert_eq!(looked_at.broken, 0, "{:?}", looked_at.reason);
     observed
         .states
         .into_keys()

@@ -124,6 +124,21 @@ pub struct Configuration {
     pub set: Vec<String>,
 }
 
+/// A program that is recorded before its recording is looked at.
+#[derive(Debug, Args)]
+pub struct RecordFirst {
+    #[command(flatten)]
+    pub configuration: Configuration,
+    #[command(flatten, next_help_heading = "Recording first")]
+    pub options: RecordOptions,
+    /// With a command: where the recording goes
+    #[arg(long, short, value_name = "FOLDER", default_value = "crashpoint.out")]
+    pub out: PathBuf,
+    /// A program to record, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
 /// Report misuse of stores, flushes, fences and transactions on persistent memory
 ///
 /// Takes a recording, or records a program first. Findings are printed and written into the folder
@@ -159,15 +174,7 @@ pub struct Lint {
     #[arg(long, value_name = "RULE")]
     pub explain: Option<String>,
     #[command(flatten)]
-    pub configuration: Configuration,
-    #[command(flatten, next_help_heading = "Recording first")]
-    pub options: RecordOptions,
-    /// With a command: where the recording goes
-    #[arg(long, short, value_name = "FOLDER", default_value = "crashpoint.out")]
-    pub out: PathBuf,
-    /// A program to record, and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<std::ffi::OsString>,
+    pub first: RecordFirst,
 }
 
 /// Print the manual of a rule, or the list of all rules
@@ -209,15 +216,7 @@ pub struct Infer {
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     #[command(flatten)]
-    pub configuration: Configuration,
-    #[command(flatten, next_help_heading = "Recording first")]
-    pub options: RecordOptions,
-    /// With a command: where the recording goes
-    #[arg(long, short, value_name = "FOLDER", default_value = "crashpoint.out")]
-    pub out: PathBuf,
-    /// A program to record, and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<std::ffi::OsString>,
+    pub first: RecordFirst,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

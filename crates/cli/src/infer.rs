@@ -40,21 +40,25 @@ pub enum InferError {
 
 /// The command.
 pub fn run(arguments: &arguments::Infer, output: &mut Output) -> Result<Ending, InferError> {
-    let (recording, out) = match arguments.command.split_first() {
+    let (recording, out) = match arguments.first.command.split_first() {
         None => {
             let given = arguments.recording.clone();
             let out = given.unwrap_or_else(|| PathBuf::from("crashpoint.out"));
             (Recording::open(&out)?, out)
         }
         Some((program, _)) => {
-            let mut options = arguments.options.clone();
+            let mut options = arguments.first.options.clone();
             options.level = Some(options.level.unwrap_or(RecordLevel(Level::Flow)));
             options.loads = true;
             let beside = record::folders_beside(program);
             let colours = output.colours_on_stderr();
-            let settings = config::load(&arguments.configuration, &beside, &options, colours)?;
-            let recorded =
-                crashpoint_campaign::record::record(&settings, &arguments.out, &arguments.command)?;
+            let settings =
+                config::load(&arguments.first.configuration, &beside, &options, colours)?;
+            let recorded = crashpoint_campaign::record::record(
+                &settings,
+                &arguments.first.out,
+                &arguments.first.command,
+            )?;
             record::tell(&settings, &recorded, output);
             let out = recorded.out.clone();
             (recorded.recording.ok_or(InferError::Nothing)?, out)

@@ -52,11 +52,14 @@ pub fn run(arguments: &arguments::Lint, output: &mut Output) -> Result<Ending, L
         explain::explain(rule, output)?;
         return Ok(Exit::Clean.into());
     }
-    let (recording, checks, fails) = match arguments.command.first() {
+    let (recording, checks, fails) = match arguments.first.command.first() {
         Some(program) => {
             let (settings, checks) = load(arguments, &record::folders_beside(program), output)?;
-            let recorded =
-                crashpoint_campaign::record::record(&settings, &arguments.out, &arguments.command)?;
+            let recorded = crashpoint_campaign::record::record(
+                &settings,
+                &arguments.first.out,
+                &arguments.first.command,
+            )?;
             let complete = record::tell(&settings, &recorded, output);
             let fails = !recorded.ended.end.is_success();
             match recorded.recording {
@@ -109,9 +112,9 @@ fn load(
 ) -> Result<(Settings, Checks), LintError> {
     let colours = output.colours_on_stderr();
     let settings = config::load(
-        &arguments.configuration,
+        &arguments.first.configuration,
         beside,
-        &arguments.options,
+        &arguments.first.options,
         colours,
     )?;
     let mut config = settings.rules.clone();

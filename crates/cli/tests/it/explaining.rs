@@ -1,5 +1,7 @@
 //! `crashpoint explain`: manuals, the list of rules, and names that do not exist.
 
+use crashpoint_harness::LINT_RULES;
+
 use crate::support::Stage;
 
 #[test]
@@ -36,20 +38,14 @@ fn an_id_of_lint_and_test_is_explained_for_both() {
 fn all_rules_are_listed() {
     let stage = Stage::new();
     let listed = stage.run(&["explain"]).ended(0);
-    for id in [
-        "missing-flush",
-        "missing-fence",
-        "extra-flush",
-        "extra-fence",
-        "unpersisted",
-        "double-log",
-        "unlogged-update",
+    let of_tests = [
         "ordering",
         "atomicity",
         "durability",
         "recovery",
         "extra-sync",
-    ] {
+    ];
+    for id in LINT_RULES.into_iter().chain(of_tests) {
         let line = format!("  {id} ");
         assert!(listed.out.contains(&line), "{id}: {}", listed.out);
         stage.run(&["explain", id]).ended(0).prints(id);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::Location;
 use crate::finding;
@@ -97,14 +97,18 @@ impl<'a> From<&'a finding::Crash> for Crash<'a> {
     }
 }
 
+/// The wire form of [`finding::TestFigures`]; a field that is missing here does not compile.
 #[derive(Serialize)]
-pub struct Test<'a> {
-    model: &'a str,
-    strategy: &'a str,
+#[serde(remote = "finding::TestFigures")]
+struct Test {
+    model: String,
+    #[serde(skip)]
+    model_shown_by: String,
+    strategy: String,
     operations: u64,
     crash_points: u64,
     /// A string: it may have more digits than any number type.
-    possible_states: &'a str,
+    possible_states: String,
     possible_exact: bool,
     chosen_states: u64,
     settled_states: u64,
@@ -122,42 +126,59 @@ pub struct Test<'a> {
     states_per_second: f64,
     behaviours: u64,
     representatives: u64,
-    by_strategy: Vec<ByStrategy<'a>>,
-    seconds: BTreeMap<&'a str, f64>,
+    #[serde(serialize_with = "by_strategy")]
+    by_strategy: Vec<(String, u64, u64)>,
+    #[serde(serialize_with = "as_map")]
+    seconds: Vec<(String, f64)>,
     clusters: u64,
-    conditions: Option<Conditions<'a>>,
+    #[serde(serialize_with = "conditions")]
+    conditions: Option<finding::ConditionFigures>,
 }
 
-/// Numbers by rule or reason.
-type Counts<'a> = BTreeMap<&'a str, u64>;
-
+/// The wire form of [`finding::ConditionFigures`]. Numbers by rule or reason.
 #[derive(Serialize)]
-pub struct Conditions<'a> {
-    inferred: Counts<'a>,
-    violations: Counts<'a>,
-    chosen: Counts<'a>,
-    states: Counts<'a>,
+#[serde(remote = "finding::ConditionFigures")]
+struct Conditions {
+    #[serde(serialize_with = "as_map")]
+    inferred: Vec<(String, u64)>,
+    #[serde(serialize_with = "as_map")]
+    violations: Vec<(String, u64)>,
+    #[serde(serialize_with = "as_map")]
+    chosen: Vec<(String, u64)>,
+    #[serde(serialize_with = "as_map")]
+    states: Vec<(String, u64)>,
     kinds: u64,
-    unfollowed: Counts<'a>,
+    #[serde(serialize_with = "as_map")]
+    unfollowed: Vec<(String, u64)>,
 }
 
-impl<'a> From<&'a finding::ConditionFigures> for Conditions<'a> {
-    fn from(figures: &'a finding::ConditionFigures) -> Self {
-        let counts = |list: &'a [(String, u64)]| {
-            let entries = list.iter();
-            entries
-                .map(|(name, count)| (name.as_str(), *count))
-                .collect()
-        };
-        Conditions {
-            inferred: counts(&figures.inferred),
-            violations: counts(&figures.violations),
-            chosen: counts(&figures.chosen),
-            states: counts(&figures.states),
-            kinds: figures.kinds,
-            unfollowed: counts(&figures.unfollowed),
-        }
-    }
+/// What a test did, if the report is of a test.
+pub fn test<S: Serializer>(
+    figures: &Option<&finding::TestFigures>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Wire<'a>(#[serde(with = "Test")] &'a finding::TestFigures);
+    figures.map(Wire).serialize(to)
+}
+
+fn conditions<S: Serializer>(
+    figures: &Option<finding::ConditionFigures>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Wire<'a>(#[serde(with = "Conditions")] &'a finding::ConditionFigures);
+    figures.as_ref().map(Wire).serialize(to)
+}
+
+/// Entries in the order of their names.
+fn as_map<V: Serialize, S: Serializer>(entries: &[(String, V)], to: S) -> Result<S::Ok, S::Error> {
+    let entries = entries.iter().map(|(name, value)| (name.as_str(), value));
+    entries.collect::<BTreeMap<_, _>>().serialize(to)
+}
+
+fn by_strategy<S: Serializer>(shares: &[(String, u64, u64)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(shares.iter().map(ByStrategy::from))
 }
 
 /// One strategy's part of the work.
@@ -174,42 +195,6 @@ impl<'a> From<&'a (String, u64, u64)> for ByStrategy<'a> {
             strategy,
             chosen_states: *chosen,
             tried_states: *tried,
-        }
-    }
-}
-
-impl<'a> From<&'a finding::TestFigures> for Test<'a> {
-    fn from(figures: &'a finding::TestFigures) -> Self {
-        let seconds = figures.seconds.iter();
-        Test {
-            model: &figures.model,
-            strategy: &figures.strategy,
-            operations: figures.operations,
-            crash_points: figures.crash_points,
-            possible_states: &figures.possible_states,
-            possible_exact: figures.possible_exact,
-            chosen_states: figures.chosen_states,
-            settled_states: figures.settled_states,
-            duplicate_states: figures.duplicate_states,
-            pruned_states: figures.pruned_states,
-            audited_states: figures.audited_states,
-            tried_states: figures.tried_states,
-            resumed_states: figures.resumed_states,
-            inconsistent_states: figures.inconsistent_states,
-            unstable_states: figures.unstable_states,
-            unexplained_states: figures.unexplained_states,
-            explaining_states: figures.explaining_states,
-            points_cut: figures.points_cut,
-            points_left: figures.points_left,
-            states_per_second: figures.states_per_second,
-            behaviours: figures.behaviours,
-            representatives: figures.representatives,
-            by_strategy: figures.by_strategy.iter().map(ByStrategy::from).collect(),
-            seconds: seconds
-                .map(|(phase, time)| (phase.as_str(), *time))
-                .collect(),
-            clusters: figures.clusters,
-            conditions: figures.conditions.as_ref().map(Conditions::from),
         }
     }
 }

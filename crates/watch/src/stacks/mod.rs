@@ -64,6 +64,26 @@ struct Start<'a> {
     kept: Option<&'a [u8]>,
 }
 
+impl<'a> Start<'a> {
+    fn of_thread(registers: &Registers) -> Start<'a> {
+        Start {
+            address: registers.rip,
+            stack_pointer: registers.rsp,
+            frame_pointer: registers.rbp,
+            kept: None,
+        }
+    }
+
+    fn of_snapshot(snapshot: &Snapshot<'a>) -> Start<'a> {
+        Start {
+            address: snapshot.at,
+            stack_pointer: snapshot.stack_pointer,
+            frame_pointer: snapshot.frame_pointer,
+            kept: Some(snapshot.bytes),
+        }
+    }
+}
+
 pub struct Stacks {
     enabled: bool,
     files: CodeFiles,
@@ -115,12 +135,7 @@ impl Stacks {
         snapshot: &Snapshot<'_>,
         writer: &mut Writer,
     ) -> io::Result<StackId> {
-        let start = Start {
-            address: snapshot.at,
-            stack_pointer: snapshot.stack_pointer,
-            frame_pointer: snapshot.frame_pointer,
-            kept: Some(snapshot.bytes),
-        };
+        let start = Start::of_snapshot(snapshot);
         self.unwind_from(tid, leader, &start, Some(snapshot.shown), writer)
     }
 
@@ -132,13 +147,7 @@ impl Stacks {
         registers: &Registers,
         writer: &mut Writer,
     ) -> io::Result<StackId> {
-        let start = Start {
-            address: registers.rip,
-            stack_pointer: registers.rsp,
-            frame_pointer: registers.rbp,
-            kept: None,
-        };
-        self.unwind_from(tid, leader, &start, None, writer)
+        self.unwind_from(tid, leader, &Start::of_thread(registers), None, writer)
     }
 
     fn unwind_from(
