@@ -5,52 +5,61 @@ use crashpoint_report::{LeftOut, LeftOutReason};
 
 /// What an exploration left out, and failing states that no finding explains.
 pub fn of_exploration(statistics: &Statistics, unexplained: u64) -> Vec<LeftOut> {
-    let mut left_out = Vec::new();
-    let points = statistics.points + statistics.points_left;
-    if statistics.points_left > 0 {
-        left_out.push(LeftOut::new(
-            LeftOutReason::Budget,
+    use LeftOutReason::{Budget, NotExplained, NothingToLose, NothingTried, Unstable};
+    let Statistics {
+        points,
+        points_left,
+        points_cut,
+        unstable,
+        ..
+    } = *statistics;
+    let all_points = points + points_left;
+    let counted = [
+        (
+            points_left,
+            Budget,
             format!(
-                "{} of {points} crash points, as the budget was spent (--time, --states)",
-                statistics.points_left
+                "{points_left} of {all_points} crash points, as the budget was spent (--time, \
+                 --states)"
             ),
-        ));
-    }
-    if statistics.points_cut > 0 {
-        left_out.push(LeftOut::new(
-            LeftOutReason::Budget,
+        ),
+        (
+            points_cut,
+            Budget,
             format!(
-                "a part of the states at {} crash points (--time, --states, --states-per-point)",
-                statistics.points_cut
+                "a part of the states at {points_cut} crash points (--time, --states, \
+                 --states-per-point)"
             ),
-        ));
-    }
-    if unexplained > 0 {
-        left_out.push(LeftOut::new(
-            LeftOutReason::NotExplained,
+        ),
+        (
+            unexplained,
+            NotExplained,
             format!("the causes of {unexplained} failing states, which no finding explains"),
-        ));
-    }
-    if statistics.unstable > 0 {
-        left_out.push(LeftOut::new(
-            LeftOutReason::Unstable,
-            format!(
-                "{} states that fail in one run and not in the next",
-                statistics.unstable
-            ),
-        ));
-    }
-    if points == 0 {
-        left_out.push(LeftOut::new(
-            LeftOutReason::NothingToLose,
+        ),
+        (
+            unstable,
+            Unstable,
+            format!("{unstable} states that fail in one run and not in the next"),
+        ),
+    ];
+    let left_out = counted.into_iter().filter(|(count, _, _)| *count > 0);
+    let mut left_out: Vec<LeftOut> = left_out
+        .map(|(_, reason, text)| LeftOut::new(reason, text))
+        .collect();
+    let (reason, text) = if all_points == 0 {
+        (
+            NothingToLose,
             "any crash, as the program stored nothing that can be lost",
-        ));
+        )
     } else if statistics.tried + statistics.resumed == 0 && left_out.is_empty() {
-        left_out.push(LeftOut::new(
-            LeftOutReason::NothingTried,
+        (
+            NothingTried,
             "any crash state, as the strategy chose none (--strategy)",
-        ));
-    }
+        )
+    } else {
+        return left_out;
+    };
+    left_out.push(LeftOut::new(reason, text));
     left_out
 }
 
