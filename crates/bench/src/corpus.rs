@@ -176,16 +176,22 @@ fn crash(
         true => against_random(runner, &work, &outcomes)?,
         false => Value::Null,
     };
-    Ok(json!({
+    let mut figures = figures(strategy, &totals, seconds);
+    figures["programs"] = json!(totals.runs);
+    figures["against_random"] = against;
+    Ok(figures)
+}
+
+/// What crash tests of the corpus came to.
+pub fn figures(strategy: &str, totals: &CrashTotals, seconds: f64) -> Value {
+    json!({
         "benchmark": "corpus",
         "strategy": strategy,
-        "programs": totals.runs,
         "seeded": totals.seeded,
         "found": totals.found,
         "findings": totals.findings,
         "false_alarms": totals.false_alarms,
         "states": totals.states,
         "seconds": seconds,
-        "against_random": against,
-    }))
+    })
 }

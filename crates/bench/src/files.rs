@@ -1,6 +1,7 @@
 //! The programs of the corpus that persist by files, each variant under each file-system model,
 //! against the expectations in its comments.
 
+use crate::corpus::figures;
 use crate::{Error, Options};
 use crashpoint_harness::{
     CrashTotals, FileCase, FileCorpusRunner, MODELS, Target, Tools, file_cases, judge_files, on_all,
@@ -53,17 +54,9 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         }
         totals.add(&CrashTotals::of(&outcome, &verdict));
     }
-    Ok(json!({
-        "benchmark": "corpus",
-        "strategy": "files",
-        "programs": cases.len(),
-        "runs": totals.runs,
-        "failed": failed,
-        "seeded": totals.seeded,
-        "found": totals.found,
-        "findings": totals.findings,
-        "false_alarms": totals.false_alarms,
-        "states": totals.states,
-        "seconds": seconds,
-    }))
+    let mut figures = figures("files", &totals, seconds);
+    figures["programs"] = json!(cases.len());
+    figures["runs"] = json!(totals.runs);
+    figures["failed"] = json!(failed);
+    Ok(figures)
 }

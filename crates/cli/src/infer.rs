@@ -5,25 +5,22 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crashpoint_abi::Level;
-use crashpoint_campaign::record::RecordError;
 use crashpoint_campaign::strategies;
 use crashpoint_infer::{Hint, Inferred, Rule, infer};
 use crashpoint_trace::program::Program;
 use crashpoint_trace::{OpenError, Recording, SiteId};
 
-use crate::config::{self, ConfigError};
+use crate::config;
 use crate::exit::{Ending, Exit};
 use crate::options::values::RecordLevel;
 use crate::output::Output;
-use crate::record;
+use crate::record::{self, RecordCommandError};
 use crate::{arguments, lint};
 
 #[derive(Debug, thiserror::Error)]
 pub enum InferError {
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Record(#[from] RecordError),
+    Record(#[from] RecordCommandError),
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(
@@ -52,13 +49,14 @@ pub fn run(arguments: &arguments::Infer, output: &mut Output) -> Result<Ending, 
             options.loads = true;
             let beside = record::folders_beside(program);
             let colours = output.colours_on_stderr();
-            let settings =
-                config::load(&arguments.first.configuration, &beside, &options, colours)?;
+            let settings = config::load(&arguments.first.configuration, &beside, &options, colours)
+                .map_err(RecordCommandError::from)?;
             let recorded = crashpoint_campaign::record::record(
                 &settings,
                 &arguments.first.out,
                 &arguments.first.command,
-            )?;
+            )
+            .map_err(RecordCommandError::from)?;
             record::tell(&settings, &recorded, output);
             let out = recorded.out.clone();
             (recorded.recording.ok_or(InferError::Nothing)?, out)

@@ -34,6 +34,7 @@ use arguments::{Cli, Command};
 use config::ConfigError;
 use crashpoint_report::scripts::LoadError;
 use exit::{Ending, Exit};
+use infer::InferError;
 use lint::LintError;
 use output::Output;
 use record::RecordCommandError;
@@ -57,7 +58,7 @@ enum Error {
     #[error(transparent)]
     Replay(#[from] replay::Error),
     #[error(transparent)]
-    Infer(#[from] infer::InferError),
+    Infer(#[from] InferError),
     #[error("cannot print: {0}")]
     Print(#[from] std::io::Error),
 }
@@ -124,6 +125,9 @@ impl Error {
     fn excerpt(&self) -> Option<&str> {
         match self {
             Error::Record(RecordCommandError::Config(ConfigError::Content(text)))
+            | Error::Infer(InferError::Record(RecordCommandError::Config(ConfigError::Content(
+                text,
+            ))))
             | Error::Lint(LintError::Config(ConfigError::Content(text)))
             | Error::Test(test::TestCommandError::Config(ConfigError::Content(text)))
             | Error::Lint(LintError::Script(LoadError::Content(text))) => Some(text),

@@ -204,7 +204,11 @@ proptest! {
                 cause.shows(&state.observed)
                     && is_in(&medium, cause, &frontiers[at], state, &medium.crash_points[at])
             });
-            prop_assert!(belongs || explained.unexplained > 0, "{state:?} belongs to none of {:#?}", explained.causes);
+            let causes = &explained.causes;
+            prop_assert!(
+                belongs || explained.unexplained > 0,
+                "{state:?} belongs to none of {causes:#?}"
+            );
         }
     }
 }

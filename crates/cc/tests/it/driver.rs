@@ -5,33 +5,29 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tempfile::TempDir;
-
-const DRIVER: &str = env!("CARGO_BIN_EXE_crashpoint-cc");
+use super::{DRIVER, Folder};
 
 /// A folder with stand-ins for clang, the plugin and the runtime.
 struct Stage {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Stage {
     fn new() -> Stage {
-        let stage = Stage {
-            folder: TempDir::new().unwrap(),
-        };
-        for library in [
+        let libraries = [
             "libcrashpoint_instrument.so",
             "libcrashpoint_rt.so",
             "libcrashpoint_rt.a",
-        ] {
-            fs::write(stage.path(library), "").unwrap();
-        }
+        ];
+        let stage = Stage {
+            folder: Folder::with(&libraries.map(|library| (library, ""))),
+        };
         stage.script("clang-19", "printf '%s\\n' \"$@\"");
         stage
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.file(name)
     }
 
     /// Another process writes the script: were it open for writing here while a test on another
@@ -190,7 +186,7 @@ fn a_wrapper_that_calls_the_driver_again_ends_in_plain_clang() {
 #[test]
 fn a_driver_in_the_place_of_clang_is_skipped_or_refused() {
     let stage = Stage::new();
-    let masked = TempDir::new().unwrap();
+    let masked = Folder::with(&[]);
     let link = masked.path().join("clang-19");
     std::os::unix::fs::symlink(DRIVER, &link).unwrap();
 
@@ -207,7 +203,7 @@ fn a_driver_in_the_place_of_clang_is_skipped_or_refused() {
 #[test]
 fn a_missing_clang_comes_with_what_to_install() {
     let stage = Stage::new();
-    let empty = TempDir::new().unwrap();
+    let empty = Folder::with(&[]);
     let mut command = stage.driver(&["a.c"]);
     command.env("PATH", empty.path());
     let message = error(&command.output().unwrap());

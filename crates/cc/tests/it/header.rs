@@ -4,9 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tempfile::TempDir;
-
-const DRIVER: &str = env!("CARGO_BIN_EXE_crashpoint-cc");
+use super::{DRIVER, Folder};
 
 /// Both C and C++; the list of operations lies in memory, the pool is a name.
 const PROGRAM: &str = r#"
@@ -37,27 +35,24 @@ void crashpoint_close(void) {
 const OTHER: &str = "#include <crashpoint.h>\nvoid other(void);\nvoid other(void) {}\n";
 
 struct Stage {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Stage {
     fn new() -> Stage {
-        let stage = Stage {
-            folder: TempDir::new().unwrap(),
-        };
-        for (name, text) in [
+        let files = [
             ("a.c", PROGRAM),
             ("a.cc", PROGRAM),
             ("b.c", OTHER),
             ("b.cc", OTHER),
-        ] {
-            fs::write(stage.path(name), text).unwrap();
+        ];
+        Stage {
+            folder: Folder::with(&files),
         }
-        stage
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.file(name)
     }
 
     fn run(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Output {
