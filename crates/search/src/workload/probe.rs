@@ -84,12 +84,18 @@ mod tests {
     use super::*;
     use crate::workload::list::parse;
 
-    fn kind(name: &str, args: &str, read_only: bool) -> OperationKind {
-        let args = args.split_whitespace().map(|word| word.parse().unwrap());
-        OperationKind {
-            read_only,
-            ..OperationKind::new(name, args.collect())
-        }
+    /// Kinds of operations, separated by commas: the name, with `?` behind it if it changes nothing,
+    /// and the arguments.
+    fn kinds(all: &str) -> Vec<OperationKind> {
+        let kind = |text: &str| {
+            let (name, args) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+            let args = args.split_whitespace().map(|word| word.parse().unwrap());
+            OperationKind {
+                read_only: name.ends_with('?'),
+                ..OperationKind::new(name.trim_end_matches('?'), args.collect())
+            }
+        };
+        all.split(',').map(kind).collect()
     }
 
     fn asked(text: &str, upto: usize, kinds: &[OperationKind], limit: usize) -> Vec<String> {
@@ -101,13 +107,8 @@ mod tests {
 
     #[test]
     fn the_newest_keys_are_asked_first_and_each_once() {
-        let kinds = [
-            kind("insert", "new-key value", false),
-            kind("delete", "used-key", false),
-            kind("get", "used-key", true),
-            kind("has", "any-key", true),
-            kind("length", "", true),
-        ];
+        let kinds =
+            kinds("insert new-key value, delete used-key, get? used-key, has? any-key, length?");
         let text = "insert 1 10\ninsert 2 20\nget 3\ndelete 1\ninsert 9 90\n";
         assert_eq!(
             asked(text, 3, &kinds, 100),
@@ -122,12 +123,9 @@ mod tests {
 
     #[test]
     fn a_question_needs_no_more_than_one_used_key() {
-        let kinds = [
-            kind("scan", "used-key 1..4 =up", true),
-            kind("between", "used-key used-key", true),
-            kind("fresh", "new-key", true),
-            kind("find", "value", true),
-        ];
+        let kinds = kinds(
+            "scan? used-key 1..4 =up, between? used-key used-key, fresh? new-key, find? value",
+        );
         assert_eq!(asked("scan 5 2 up", 0, &kinds, 9), ["scan 5 4 up"]);
     }
 }
