@@ -38,6 +38,7 @@ pub use states::{States, states};
 
 use crashpoint_trace::files::{Allocation, Before, Call};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// A file, by name or as it was opened.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,8 +141,7 @@ pub enum LitmusOp {
     /// `msync(MS_SYNC)` of a mapped range, or `MS_ASYNC`.
     Msync {
         file: LitmusFile,
-        offset: u64,
-        length: u64,
+        range: Range<u64>,
         waits: bool,
     },
     SetXattr {

@@ -4,6 +4,7 @@ use super::simulate::{self, Start};
 use super::{Expected, Litmus, LitmusFile, LitmusOp, WriteFlags};
 use crashpoint_trace::files::Allocation;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use thiserror::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -122,6 +123,13 @@ fn finish(draft: Option<Draft>, all: &mut Vec<Litmus>) -> Result<(), LitmusError
     simulate::check(&litmus.start, &litmus.program).map_err(error)?;
     all.push(litmus);
     Ok(())
+}
+
+/// So many bytes from an offset on.
+fn range(offset: u64, length: u64) -> Result<Range<u64>, String> {
+    let end = offset.checked_add(length);
+    let end = end.ok_or_else(|| format!("{length} bytes at {offset} end nowhere"))?;
+    Ok(offset..end)
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -250,8 +258,7 @@ fn op(words: &[&str], is_setup: bool) -> Result<Vec<LitmusOp>, String> {
         },
         ["msync", of, offset, length, rest @ ..] => LitmusOp::Msync {
             file: file(of),
-            offset: number(offset)?,
-            length: number(length)?,
+            range: range(number(offset)?, number(length)?)?,
             waits: match rest {
                 [] => true,
                 ["async"] => false,

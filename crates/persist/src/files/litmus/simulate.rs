@@ -373,17 +373,12 @@ fn effects<'a>(
                 through: Through::Mapping,
             }]
         }
-        LitmusOp::Msync {
-            file,
-            offset,
-            length,
-            waits,
-        } => {
+        LitmusOp::Msync { file, range, waits } => {
             let inode = world.file(file)?;
             let sync = SyncKind::DataRange {
                 inode,
-                offset: *offset,
-                length: *length,
+                offset: range.start,
+                length: range.end - range.start,
             };
             if *waits {
                 vec![Effect::Sync(sync)]

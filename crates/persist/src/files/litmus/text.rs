@@ -85,13 +85,9 @@ impl Display for LitmusOp {
                 offset,
                 bytes,
             } => write!(to, "store {file} {offset} {}", runs(bytes)),
-            LitmusOp::Msync {
-                file,
-                offset,
-                length,
-                waits,
-            } => {
+            LitmusOp::Msync { file, range, waits } => {
                 let way = if *waits { "" } else { " async" };
+                let (offset, length) = (range.start, range.end - range.start);
                 write!(to, "msync {file} {offset} {length}{way}")
             }
             LitmusOp::SetXattr { file, name, value } => {
