@@ -52,26 +52,30 @@ pub struct SecondCrashes {
     pub findings: Vec<Finding>,
     pub recoveries: u64,
     pub states: u64,
-    /// What was not looked at, of all recoveries together.
-    left_out: Statistics,
+    /// What was done, of each recovery.
+    explorations: Vec<Statistics>,
     unexplained: u64,
 }
 
 impl SecondCrashes {
     fn count(&mut self, outcome: &Outcome) {
-        let (total, one) = (&mut self.left_out, &outcome.statistics);
-        self.states += one.tried;
-        total.tried += one.tried;
-        total.points += one.points;
-        total.points_left += one.points_left;
-        total.points_cut += one.points_cut;
-        total.unstable += one.unstable;
+        self.states += outcome.statistics.tried;
         self.unexplained += outcome.causes.unexplained;
+        self.explorations.push(outcome.statistics.clone());
     }
 
     /// What was not looked at. Recoveries that store nothing cannot lose anything.
     pub fn left_out(&self) -> Vec<LeftOut> {
-        let mut left_out = left_out::of_exploration(&self.left_out, self.unexplained);
+        let sum = |of: fn(&Statistics) -> u64| self.explorations.iter().map(of).sum();
+        let all = Statistics {
+            tried: self.states,
+            points: sum(|one| one.points),
+            points_left: sum(|one| one.points_left),
+            points_cut: sum(|one| one.points_cut),
+            unstable: sum(|one| one.unstable),
+            ..Statistics::default()
+        };
+        let mut left_out = left_out::of_exploration(&all, self.unexplained);
         left_out.retain(|one| one.reason != LeftOutReason::NothingToLose);
         for one in &mut left_out {
             one.text = format!("of crashes in recovery, {}", one.text);
