@@ -137,12 +137,10 @@ impl Executor {
             LitmusOp::Chmod { file, mode } => self.with(file, |file| {
                 file.set_permissions(fs::Permissions::from_mode(*mode))
             }),
-            LitmusOp::Msync {
-                file,
-                offset,
-                length,
-                waits,
-            } => self.with(file, |file| msync(file, *offset, *length, *waits)),
+            LitmusOp::Msync { file, range, waits } => {
+                let length = range.end - range.start;
+                self.with(file, |file| msync(file, range.start, length, *waits))
+            }
             LitmusOp::Fsync { file } => self.with(file, File::sync_all),
             LitmusOp::Fdatasync { file } => self.with(file, File::sync_data),
             // A disk that fails is not what is looked at here.
