@@ -1,6 +1,7 @@
 //! What a test was to look at and did not: see [`LeftOut`].
 
 use crashpoint_check::engine::explore::Statistics;
+use crashpoint_report::terminal::count;
 use crashpoint_report::{LeftOut, LeftOutReason};
 
 /// What an exploration left out, and failing states that no finding explains.
@@ -19,27 +20,33 @@ pub fn of_exploration(statistics: &Statistics, unexplained: u64) -> Vec<LeftOut>
             points_left,
             Budget,
             format!(
-                "{points_left} of {all_points} crash points, as the budget was spent (--time, \
-                 --states)"
+                "{points_left} of {}, as the budget was spent (--time, --states)",
+                count(all_points, "crash point")
             ),
         ),
         (
             points_cut,
             Budget,
             format!(
-                "a part of the states at {points_cut} crash points (--time, --states, \
-                 --states-per-point)"
+                "a part of the states at {} (--time, --states, --states-per-point)",
+                count(points_cut, "crash point")
             ),
         ),
         (
             unexplained,
             NotExplained,
-            format!("the causes of {unexplained} failing states, which no finding explains"),
+            format!(
+                "the causes of {}, which no finding explains",
+                count(unexplained, "failing state")
+            ),
         ),
         (
             unstable,
             Unstable,
-            format!("{unstable} states that fail in one run and not in the next"),
+            format!(
+                "what to make of {}: failing in one run and not in the next",
+                count(unstable, "crash state")
+            ),
         ),
     ];
     let left_out = counted.into_iter().filter(|(count, _, _)| *count > 0);

@@ -196,7 +196,7 @@ fn a_broken_script_is_shown_and_a_failing_one_is_told() {
     stage
         .run(&["lint", "out", "--custom", "failing.rhai"])
         .ended(2)
-        .prints("a rule of yours was stopped: failing.rhai:2");
+        .prints("a custom rule was stopped: failing.rhai:2");
     stage
         .run(&["lint", "out", "--custom", "none.rhai"])
         .ended(1)
