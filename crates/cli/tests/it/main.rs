@@ -19,4 +19,5 @@ mod support;
 mod testing;
 mod testing_bad_input;
 mod threads;
+mod verdicts;
 mod watching;
