@@ -82,7 +82,8 @@ fn what_a_target_prints_does_nothing_to_the_terminal() {
     compile(&stage, &log_program(""), "log");
     let checker = stage.write(
         "check.sh",
-        "#!/bin/sh\nprintf 'lost \\033]0;title\\007 \\342\\200\\256 it\\n' >&2\n[ $(wc -l < $1/log) -ge $(wc -l < $2) ]\n",
+        "#!/bin/sh\nprintf 'lost \\033]0;title\\007 \\342\\200\\256 it\\n' >&2\n\
+         [ $(wc -l < $1/log) -ge $(wc -l < $2) ]\n",
     );
     let check = format!("sh {} {{dir}} {{printed}}", checker.display());
     let words = ["test", "--no-config", "--dir", "data", "--check", &check];

@@ -16,7 +16,7 @@ fn live(bench: &Bench, arguments: &[&str]) -> (Output, Recording) {
     (output, bench.recording())
 }
 
-/// The same in a folder of its own.
+/// The same in a folder of its own, which is gone then: what is in memory is all that is left.
 fn recorded(arguments: &[&str]) -> (Output, Recording) {
     live(&Bench::new(), arguments)
 }
@@ -87,7 +87,9 @@ fn closing_all_descriptors_changes_nothing() {
 
 #[test]
 fn exec_begins_a_second_run_of_the_process() {
-    let (output, recording) = recorded(&["exec"]);
+    // The folder is read below.
+    let bench = Bench::new();
+    let (output, recording) = live(&bench, &["exec"]);
     assert_eq!(output.status.code(), Some(5));
     let [first, second] = &recording.runs[..] else {
         panic!("{:?}", recording.runs);
